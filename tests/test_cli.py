@@ -151,6 +151,13 @@ def test_rows_with_gaps_are_dropped_when_asked_for_and_counted(audit, tmp_path):
     assert (data["n"], data["missing"]) == (N, {"group": 5})
 
 
+BAD_CHOICES = (
+    *("--set method.lam=0", "--set alpha=0", "--set alpha=1.5", "--set method.time=-1"),
+    *("--delta 0.5", "--set decide.interval=magic", "--metric no.safetensors", "-o no/r.json"),
+    "--method gradient_flow --set method.steps=0",
+)
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -170,29 +177,13 @@ def test_rows_with_gaps_are_dropped_when_asked_for_and_counted(audit, tmp_path):
         ({"model": "model.pkl"}, "--trust"),
         ({"model": "model.pt2"}, "--trust"),
         ({"model": "os:system"}, "--trust"),
+        *(({"flags": flags}, "") for flags in BAD_CHOICES),
     ],
     ids=str,
 )
 def test_bad_files_columns_and_values_are_named(audit, given, words):
-    refused(audit(**given), *words.split())
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        "--set method.lam=0",
-        "--set alpha=0",
-        "--set alpha=1.5",
-        "--delta 0.5",
-        "--set method.time=-1",
-        "--set decide.interval=magic",
-        "--method gradient_flow --set method.steps=0",
-        "--metric no.safetensors",
-        "-o no/r.json",
-    ],
-)
-def test_bad_choices_are_refused(audit, flags):
-    refused(audit(*flags.split()))
+    flags = given.get("flags", "").split()
+    refused(audit(*flags, **{k: v for k, v in given.items() if k != "flags"}), *words.split())
 
 
 def test_a_bug_is_exit_code_4_and_says_so(audit, monkeypatch):

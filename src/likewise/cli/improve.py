@@ -44,6 +44,7 @@ def improve(
     Example: likewise improve model.skops people.parquet --label income --protected sex
     --may-matter age,education-num,hours-per-week -o improved
     """
+    given = locals()
     from likewise.cli.progress import progress_bar
     from likewise.settings.settings_file import settings_and_files
     from likewise.training.search import improve as search
@@ -51,23 +52,20 @@ def improve(
     base, files = settings_and_files(settings)
     with progress_bar(quiet) as progress:
         found = search(
-            model,
-            people,
-            label=label,
+            **{name: given[name] for name in AS_GIVEN},
             protected=options.names(protected) or (),
             may_matter=options.names(may_matter),
-            favourable=favourable,
             pool=list(options.names(pool) or files.get("pool", ())) or None,
             label_map=options.mapping(label_map, "--label-map"),
             bins=options.mapping(bins, "--bins"),
-            clusters=clusters,
             encoder=open_encoder(encoder, None),
-            delta=delta,
             settings=base.with_set(assigned or ()),
-            margin=margin,
             folder=output,
-            trust=trust,
             progress=progress,
         )
     print(found.sentence if quiet else found)
     raise typer.Exit(0 if found.better else exit_code(found.found.record))
+
+
+AS_GIVEN = ("model", "people", "label", "favourable", "clusters", "delta", "margin", "trust")
+"""Options that `likewise.improve` takes as they are."""

@@ -133,7 +133,7 @@ def ratio_plot(
             facts = (", p " if part is None else " → ").join(one.facts)
             cells, tone = (facts, _estimate(one.value, one.ends), one.words), one.verdict
             tone = tone or "inconclusive"
-            body.append(Row(one.label, one.value, one.ends, cells, one.note, tone, one.verdict))
+            body.append(Row(one.label, one.value, one.ends, cells, "", tone, one.verdict))
     unit = "Mean prediction" if quantity == "difference" else "Rate"
     rates = "People, p" if part is None else f"{unit} {first} → {second}"
     head = of, rates, f"{quantity.capitalize()} ({level(record.alpha)} CI)", "Result"

@@ -130,7 +130,6 @@ class Line:
     p_value: float
     verdict: str
     words: str
-    note: str = ""
 
 
 def estimates(record: Record) -> list[Line]:
@@ -151,17 +150,16 @@ def estimates(record: Record) -> list[Line]:
         deciding = t is record.deciding
         words = result(record, t.outcome) if deciding else "secondary"
         facts, ends = (f"{t.n:,}", p_value(t.p_value)), (max(t.interval[0], 0.0), t.interval[1])
-        note = f"lower bound {number(max(t.lower_bound, 0.0))}"
         decided = str(t.outcome) if deciding and valid else ""
-        one = Line("", test_name(t.test), facts, t.estimate, ends, t.p_value, decided, words, note)
-        found.append(one)
+        label = test_name(t.test)
+        found.append(Line("", label, facts, t.estimate, ends, t.p_value, decided, words))
     for g in record.groups:
         words = "evidence" * g.rejected or "few people" * g.small
         decided = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
         facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
         label += ", loss ratio" * decided_by_errors
-        ends, p = (g.lower, g.upper), g.p_adjusted
-        found.append(Line(g.attribute, label, facts, g.estimate, ends, p, decided, words))
+        at, ends = g.attribute, (g.lower, g.upper)
+        found.append(Line(at, label, facts, g.estimate, ends, g.p_adjusted, decided, words))
     return found
 
 
