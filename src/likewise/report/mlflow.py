@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from likewise.errors import import_optional
+from likewise.errors import InvalidSettings, import_optional, in_short
 from likewise.record import Record
 from likewise.report.html import to_html
 
@@ -16,17 +16,23 @@ LONGEST = 500
 def log_run(record: Record, run_id: str | None = None) -> str:
     """Log a record in a run: the one named, the active one, or a new one. Return its id."""
     mlflow = import_optional("mlflow", "mlflow", "Logging to MLflow")
-    run = mlflow.get_run(run_id) if run_id else mlflow.active_run()
-    with contextlib.nullcontext(run) if run else mlflow.start_run() as run:
-        client, name = mlflow.MlflowClient(), run.info.run_id
-        client.set_tag(name, "likewise.verdict", record.verdict)
-        client.set_tag(name, "likewise.sentence", record.sentence[:LONGEST])
-        for parameter, value in parameters(record).items():
-            client.log_param(name, parameter, value[:LONGEST])
-        for metric, number in metrics(record):
-            client.log_metric(name, metric, number)
-        client.log_text(name, to_html(record), "likewise/report.html")
-        client.log_text(name, record.to_json(), "likewise/result.json")
+    try:
+        run = mlflow.get_run(run_id) if run_id else mlflow.active_run()
+        with contextlib.nullcontext(run) if run else mlflow.start_run() as run:
+            client, name = mlflow.MlflowClient(), run.info.run_id
+            client.set_tag(name, "likewise.verdict", record.verdict)
+            client.set_tag(name, "likewise.sentence", record.sentence[:LONGEST])
+            for parameter, value in parameters(record).items():
+                client.log_param(name, parameter, value[:LONGEST])
+            for metric, number in metrics(record):
+                client.log_metric(name, metric, number)
+            client.log_text(name, to_html(record), "likewise/report.html")
+            client.log_text(name, record.to_json(), "likewise/result.json")
+    except (mlflow.exceptions.MlflowException, OSError) as error:
+        place = mlflow.get_tracking_uri()
+        raise InvalidSettings(
+            f"The tracker at {place!r} did not take the result: {in_short(error)}."
+        ) from None
     return str(run.info.run_id)
 
 
