@@ -62,14 +62,14 @@ def _classes(graph: Any) -> tuple[Any, ...]:
     """Return the class labels that a classifier's node, or a table of labels, holds."""
     from onnx import numpy_helper
 
-    found = {_labels(node) for node in graph.node}
     tables = {tensor.name: tensor for tensor in graph.initializer}
+    found = {_labels(node) for node in graph.node}
     for node in graph.node:
         if node.op_type == "ArrayFeatureExtractor" and node.input[0] in tables:
-            values = numpy_helper.to_array(tables[node.input[0]]).reshape(-1).tolist()
-            found.add(_texts(values) if len(values) > 1 else ())
-    found.discard(())
-    return found.pop() if len(found) == 1 else ()
+            values = numpy_helper.to_array(tables[node.input[0]])
+            found.add(_texts(values.reshape(-1).tolist()))
+    several = [labels for labels in found if len(labels) > 1]
+    return several[0] if len(several) == 1 else ()
 
 
 def _labels(node: Any) -> tuple[Any, ...]:

@@ -293,8 +293,6 @@ class MeanOfSigmoids(nn.Module):
 
     def __init__(self, weight: Float[Tensor, " m"]) -> None:
         super().__init__()
-        if not (weight > 0).all() or not torch.isfinite(weight).all():
-            raise InvalidModel("The weights of a mixture must be positive numbers.")
         self.register_buffer("log_weight", (weight / weight.sum()).log())
 
     @override
