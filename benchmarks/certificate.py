@@ -33,7 +33,7 @@ from likewise.models import as_model
 
 FEATURES = 8
 NARROW = 14
-"""A hidden layer so narrow that its kinks are followed."""
+"""Units of a hidden layer with few kinks."""
 
 GOAL = 0.98
 FINER, MOST_STEPS = 20, 4000
@@ -150,7 +150,7 @@ class Audit:
         seconds = time.process_time() - began
         found = {"error": 0.0, "doubt": 0.0, "error_in_se": 0.0}
         if np.isfinite(certificate.error_bound):  # if not, nothing is claimed that could be untrue
-            everyone = FlowSample(model, metric, x, y, weight, self.n, 1)
+            everyone = FlowSample(model, metric, x, y, weight)
             found = compare(everyone, flow, certificate.steps, rng)
         return {
             **dataclasses.asdict(self),
@@ -190,21 +190,21 @@ def compare(
     """
     metric, n = everyone.metric, len(everyone.x)
     finer = min(max(FINER * steps, fine_steps(flow, metric)), MOST_STEPS)
-    ours = everyone.after(flow, flow.precision)
-    true = everyone.after(fine_flow(flow, metric, finer), "float64")
-    (value, _), (truth, std_error) = everyone.value(ours), everyone.value(true)
+    ours, true = everyone.after(flow), everyone.after(fine_flow(flow, metric, finer))
+    (value, _), (truth, spread) = everyone.value(ours), everyone.value(true)
     size = np.abs(everyone.changes(ours, true))
     chance = 0.5 / n + 0.5 * size / size.sum() if size.any() else np.full(n, 1 / n)
     rows, factor = np.arange(n), np.full(n, 1 / n)
     if n > CHECKED:
         rows = rng.choice(n, CHECKED, p=chance)
         factor = 1 / (CHECKED * n * chance[rows])
-    some = everyone.take(rows)
-    finest = some.after(fine_flow(flow, metric, min(FINEST * finer, MOST_FINEST)), "float64")
-    part = factor * some.changes(true[rows], finest)
+    x, y, weight = everyone.x[rows], everyone.y[rows], everyone.share[rows]
+    some = FlowSample(everyone.model, metric, x, y, weight)
+    finest = some.after(fine_flow(flow, metric, min(FINEST * finer, MOST_FINEST)))
+    part = factor * weight.mean() * some.changes(true[rows], finest)
     doubt = 0.0 if n <= CHECKED else float(np.sqrt(CHECKED) * part.std(ddof=1))
     error = abs(value - truth - float(part.sum()))
-    unit = std_error or 1.0
+    unit = spread / np.sqrt(n) or 1.0
     return {"error": error, "doubt": doubt / unit, "error_in_se": error / unit}
 
 

@@ -6,7 +6,7 @@
 Four models of Adult, n = 9045 people, λ = 50, T = 5. All contenders do the same work in one
 process, on one thread and in float64, in turns; seconds are the median of five turns
 (fewer for what takes a minute in all). The error is |S_n − S_true| in standard errors, where S_true
-comes from 4000 steps of the exponential Runge–Kutta method.
+comes from 16,000 steps of the exponential Euler method.
 Ends with exit code 1 if a figure that the documentation promises is missed.
 """
 

@@ -303,7 +303,6 @@ def perturbed(i):
         groups={"sex": ("Female", "Male")[i % 2], "race": "White"},
         before=before,
         after=before | {"age": 52 - i, "education": "Masters", "hours": 38.5},
-        outside=("age",) if i == 1 else (),
     )
 
 

@@ -147,7 +147,7 @@ def paper_test(
     for prefix, test in tests.items():
         for name in ("S_n", "V_n", "T_n", "p_value", "interval", "rejected"):
             about[prefix + name] = getattr(test, name)
-    return PaperTest(ratios=outcomes.ratio, perturbed=seen.moved.x, n=len(labels), **about)
+    return PaperTest(ratios=outcomes.ratio, perturbed=seen.x, n=len(labels), **about)
 
 
 def _flow(

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning
     ("model", "method", "penalties"),
     [
         (DecisionTreeClassifier(max_depth=5, random_state=0), {"name": "reach"}, []),
-        (LogisticRegression(), {"name": "gradient_flow", "bounded": True}, ["25", "100"]),
+        (LogisticRegression(), {"name": "gradient_flow"}, ["25", "100"]),
     ],
 )
 def test_each_direction_is_dropped_and_the_penalty_halved_and_doubled(model, method, penalties):

@@ -130,7 +130,7 @@ def test_the_flow_of_a_network_is_the_general_flow(name, metric, free_only, peop
     model = as_model(NETWORKS[name]())
     x, y = people[0], labels(model)
     flow = GradientFlow(
-        lam=20, time=2, solver="exponential_rk2", steps=4, free_only=free_only, horizons=(1.0,)
+        lam=20, time=2, solver="exponential", steps=4, free_only=free_only, horizons=(1.0,)
     )
     fast = flow.bind(model, METRICS[metric])
     assert fast.first is not None
@@ -140,65 +140,3 @@ def test_the_flow_of_a_network_is_the_general_flow(name, metric, free_only, peop
         (fast(x, y).horizons[1.0], general(x, y).horizons[1.0]),
     ):
         assert np.abs(ours - theirs).max() < 1e-12
-
-
-FOLLOWED = GradientFlow(lam=50.0, time=2.0, solver="exponential", steps=16)
-ONE_FREE = ignoring(np.eye(4)[:1])
-UNIT = [0.1, 4.0, 0.0, 0.0]
-
-
-def kinked(own_sign: float):
-    """One free direction that raises the loss of class 0, and a unit that comes alive on the way.
-
-    That unit is alive above 0.1 x0 + 4 x1 = 0.1, and raises the loss, too, or lowers it.
-    """
-    net = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 1)).double()
-    with torch.no_grad():
-        net[0].weight.copy_(torch.tensor([[1.0, 0.0, 0.3, 0.0], UNIT]))
-        net[0].bias.copy_(torch.tensor([5.0, -0.1]))
-        net[2].weight.copy_(torch.tensor([[1.0, own_sign]]))
-        net[2].bias.zero_()
-    return as_model(net)
-
-
-def moved(flow, model, n=12):
-    x = np.random.default_rng(0).normal(scale=0.01, size=(n, 4))
-    return flow.bind(model, ONE_FREE)(x, np.zeros(n, dtype=np.int64)).x
-
-
-def solved(flow, solver, steps):
-    return dataclasses.replace(flow, solver=solver, steps=steps)
-
-
-def crossed(flow, model):
-    """The same flow, that steps to and fro over kinks."""
-    bound = flow.bind(model, ONE_FREE)
-    assert bound.sliding
-    return dataclasses.replace(bound, first=None)
-
-
-def test_people_who_follow_a_kink_are_where_tiny_steps_put_them():
-    model = kinked(-1.0)
-    x = np.random.default_rng(0).normal(scale=0.01, size=(12, 4))
-    y = np.zeros(12, dtype=np.int64)
-    exact = moved(solved(FOLLOWED, "exponential_rk2", 4000), model)
-    entry = exact @ UNIT - 0.1
-    assert np.abs(entry).max() < 0.005  # they do follow it, to the width of a step
-    follows, steps_over, plain = (
-        np.abs(found - exact).mean()
-        for found in (
-            moved(FOLLOWED, model),
-            crossed(FOLLOWED, model)(x, y).x,
-            moved(solved(FOLLOWED, "exponential_rk2", 16), model),
-        )
-    )
-    # What is left is of the order of the time in which the penalty acts, 1/100.
-    assert follows < 0.001
-    assert follows < 0.2 * min(steps_over, plain)
-
-
-def test_units_that_push_themselves_on_are_crossed_as_ever():
-    model = kinked(1.0)
-    x = np.random.default_rng(0).normal(scale=0.01, size=(12, 4))
-    plain = crossed(FOLLOWED, model)(x, np.zeros(12, dtype=np.int64)).x
-    np.testing.assert_allclose(moved(FOLLOWED, model), plain, atol=1e-12)

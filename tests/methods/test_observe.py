@@ -10,12 +10,12 @@ from likewise.models import as_model
 from likewise.outcomes import Status
 
 
-def stay(status=None, **more):
+def stay(status=None):
     """A map that moves nobody."""
 
     def bound(x0, y):
         code = np.zeros(len(x0), dtype=np.int64) if status is None else status
-        return Moved(x0, code, 0, **more)
+        return Moved(x0, code, 0)
 
     return bound
 
@@ -24,14 +24,14 @@ def test_outcomes_are_the_model_s_losses_decisions_and_probabilities(smooth, met
     x, y = people
     bound = GradientFlow(steps=8, horizons=(2.5,)).bind(smooth, metric)
     observed = observe(smooth, bound, metric, x, y)
-    seen, moved = observed.outcomes, observed.moved
-    p0, p1 = (softmax(smooth(at), axis=1) for at in (x, moved.x))
+    seen, x1 = observed.outcomes, observed.x
+    p0, p1 = (softmax(smooth(at), axis=1) for at in (x, x1))
     true = p1[np.arange(60), y]
     np.testing.assert_allclose(seen.loss_after, -np.log(true), rtol=1e-10)
     np.testing.assert_allclose(seen.probability_after, true, rtol=1e-12)
     np.testing.assert_array_equal(seen.decision_before, p0.argmax(1))
     np.testing.assert_array_equal(seen.error_after, p1.argmax(1) != y)
-    np.testing.assert_allclose(seen.fair_distance, metric.squared_distance(moved.x, x))
+    np.testing.assert_allclose(seen.fair_distance, metric.squared_distance(x1, x))
     assert seen.counts() == {"moved": 60, "diverged": 0, "undefined": 0}
     half = seen.at(2.5)
     assert (half.loss_after <= seen.loss_after).all()
@@ -76,5 +76,7 @@ def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, m
         downward = x0 - 0.01 * smooth.loss_gradient(x0, y)
         return Moved(downward, np.zeros(60, dtype=np.int64), 1)
 
-    assert observe(smooth, downhill, metric, x, y).below_one == 60
-    assert observe(smooth, stay(fell=np.arange(60) < 3), metric, x, y).below_one == 3
+    for keeps in (False, True):
+        seen = observe(smooth, downhill, metric, x, y, keeps_start=keeps)
+        assert seen.below_one == 60
+        assert np.array_equal(seen.x, x) == keeps

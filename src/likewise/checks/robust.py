@@ -18,7 +18,6 @@ from likewise.method import Check, Finding, Sums
 from likewise.methods.metric import QuadraticForm
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.reach import NUMBERS, BoundReach, Reach, candidate_losses
-from likewise.models.base import Model
 from likewise.record import Measure
 from likewise.stats.estimate import hall, ratio_of_sums
 from likewise.stats.sums import RatioSums
@@ -30,15 +29,10 @@ MEASURE = "distributionally_robust_fairness"
 SAMPLE = (1000, 3)
 """People on whom the value is computed."""
 
-COARSE = np.geomspace(1 / 30, 30, 25)
-"""How far people are first sent off the free directions, in units of what the budget allows."""
-
-FINE = np.geomspace(0.8, 1.25, 9)
-"""And how far after that, in units of what suited each of them best."""
+LENGTHS = np.geomspace(1 / 30, 30, 121)
+"""How far people are sent off the free directions, in units of what the budget allows."""
 
 BISECTIONS = 60
-PROBE = 0.5
-"""Length of the probes for a model without gradients, in standardised features."""
 
 
 @final
@@ -62,7 +56,7 @@ class Robust(Check):
     def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
         if not method.metric.quadratic:
             return Finding()
-        rows = method.drawn(*SAMPLE)
+        rows = method.setup.drawn(*SAMPLE)
         people = method.people.take(rows)
         found = robust_value(
             Reach(60).bind(method.model, with_region(method)),
@@ -137,10 +131,8 @@ def robust_fairness(
             middle = (low + high) / 2
             low, high = (middle, high) if mean_cost(middle) > epsilon else (low, middle)
 
-    rises, weights = (
-        totals((loss - high * cost).max(axis=1) - loss[:, 0]),
-        totals(np.ones(len(row))),
-    )
+    rises = totals((loss - high * cost).max(axis=1) - loss[:, 0])
+    weights = totals(np.ones(len(row)))
     plain = weight is None and cluster is None
     estimate = ratio_of_sums(RatioSums.of(rises, weights), len(loss))
     estimate = dataclasses.replace(
@@ -167,41 +159,23 @@ def robust_value(
     The mean loss can rise by this much if people move by a mean squared fair distance of
     :math:`\epsilon`, and along free directions anywhere within reach. Everyone's worst place
     within reach is searched for, and steps of many lengths lead on from there, where the loss
-    rises most for the fair distance it costs; what the search misses makes the value smaller.
+    rises most for the fair distance it costs. What the search misses makes the value smaller, and
+    so does a model without gradients: there nobody leaves the free directions.
     """
     worst = search(x, y).x
     step = _uphill(search, metric, worst, y)
-    far = np.tile(np.sqrt(epsilon) * np.array([0.0, *COARSE]), (len(x), 1))
-    loss, cost = _along(search.model, metric, x, y, worst, step, far)
-    lam = robust_fairness(loss, cost, epsilon, weight=weight).lam
-    best = (loss - lam * cost).argmax(axis=1)
-    far = np.hstack([np.zeros((len(x), 1)), far])[np.arange(len(x)), best, None] * FINE
-    more = _along(search.model, metric, x, y, worst, step, far)
-    loss, cost = np.hstack([loss, more[0]]), np.hstack([cost, more[1]])
-    return robust_fairness(loss, cost, epsilon, weight=weight, cluster=cluster, alpha=alpha)
-
-
-def _along(
-    model: Model,
-    metric: QuadraticForm,
-    x0: Float[np.ndarray, "n d"],
-    y: Shaped[np.ndarray, " n"],
-    worst: Float[np.ndarray, "n d"],
-    step: Float[np.ndarray, "n d"],
-    far: Float[np.ndarray, "n m"],
-) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
-    """Return losses and costs where people are, and some distances beyond their worst places."""
-    n, d = x0.shape
-    size = max(1, NUMBERS // (d * far.shape[1]))
+    far = np.sqrt(epsilon) * np.array([0.0, *LENGTHS])
+    (n, d), places = x.shape, 1 + len(far)
+    size = max(1, NUMBERS // (d * places))
     losses, costs = [], []
     for rows in np.split(np.arange(n), np.arange(size, n, size)):
-        x = worst[rows, None] + far[rows][:, :, None] * step[rows, None]
-        x = np.concatenate([x0[rows, None], x], axis=1)
-        losses.append(candidate_losses(model, x, y[rows]))
-        home = np.repeat(x0[rows], x.shape[1], axis=0)
-        cost = metric.squared_distance(x.reshape(len(home), d), home)
-        costs.append(cost.reshape(len(rows), -1))
-    return np.concatenate(losses), np.concatenate(costs)
+        beyond = worst[rows, None] + far[:, None] * step[rows, None]
+        tried = np.concatenate([x[rows, None], beyond], axis=1)
+        losses.append(candidate_losses(search.model, tried, y[rows]))
+        cost = metric.squared_distance(tried.reshape(-1, d), np.repeat(x[rows], places, axis=0))
+        costs.append(cost.reshape(len(rows), places))
+    loss, cost = np.concatenate(losses), np.concatenate(costs)
+    return robust_fairness(loss, cost, epsilon, weight=weight, cluster=cluster, alpha=alpha)
 
 
 def _uphill(
@@ -210,19 +184,10 @@ def _uphill(
     x: Float[np.ndarray, "n d"],
     y: Shaped[np.ndarray, " n"],
 ) -> Float[np.ndarray, "n d"]:
-    r"""Return :math:`\Sigma^{+} g`, of fair length one; zero where the loss does not change.
-
-    The gradient g of a model that has none is estimated from fixed random directions.
-    """
-    if search.model.card.differentiable:
-        slope = search.model.loss_gradient(x, y)
-    else:
-        d = x.shape[1]
-        drawn = np.random.default_rng(0).normal(size=(search.budget, d))
-        units = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-        loss = candidate_losses(search.model, x[:, None] + PROBE * units, y)
-        here = candidate_losses(search.model, x[:, None], y)
-        slope = (loss - here) / PROBE @ units * (d / search.budget)
+    r"""Return :math:`\Sigma^{+} g`, of fair length one; zero where the loss has no gradient g."""
+    if not search.model.card.differentiable:
+        return np.zeros_like(x)
+    slope = search.model.loss_gradient(x, y)
     way = metric.function(lambda e: np.where(e > 0, 1 / np.maximum(e, 1e-300), 0.0), slope)
     length = np.sqrt(metric.squared_distance(way, np.zeros_like(way)))[:, None]
     return np.where(length > 0, way / np.maximum(length, 1e-300), 0.0)

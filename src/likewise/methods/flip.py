@@ -51,6 +51,7 @@ class Flip(UnfairMap):
 
     name: ClassVar[str] = "flip"
     asks_answers: ClassVar[bool] = True
+    keeps_start: ClassVar[bool] = True
     claim: ClassVar[str] = (
         "Each person's protected value is swapped for every other value, and the worst is kept."
     )
@@ -59,7 +60,6 @@ class Flip(UnfairMap):
 
     traits: tuple[str, ...] | None = None
     values: tuple[Swap, ...] | None = None
-    keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
 
     @override
     def learned(

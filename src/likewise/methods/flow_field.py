@@ -27,21 +27,19 @@ class Coordinates:
 
     ``rates`` say how fast the penalty pulls each coordinate back, :math:`2\lambda` × its
     eigenvalue; ``directions`` are orthonormal, one a coordinate: all eigenvectors, or the free ones
-    alone; ``free`` is where the k free coordinates stand in a state. If it is ``thin``, what costs
-    stands before the free coordinates of a projection as d numbers, orthogonal to them: two thin
-    products a change, never a d × d matrix.
+    alone. If it is ``thin``, what costs stands before the free coordinates of a projection as d
+    numbers, orthogonal to them: two thin products a change, never a d × d matrix.
     """
 
     rates: Float[np.ndarray, " r"]
     directions: Float[np.ndarray, "k d"]
-    free: slice
     thin: bool = False
 
     @classmethod
     def free_only(cls, metric: QuadraticForm, dtype: DTypeLike) -> "Coordinates":
         r"""Return free directions alone, where nothing pulls back (:math:`\lambda \to \infty`)."""
         directions = metric.free.astype(dtype)
-        return cls(np.zeros(len(directions), dtype=dtype), directions, slice(None))
+        return cls(np.zeros(len(directions), dtype=dtype), directions)
 
     @classmethod
     def from_metric(cls, metric: QuadraticForm, lam: float, dtype: DTypeLike) -> "Coordinates":
@@ -49,14 +47,13 @@ class Coordinates:
         k, d = metric.free.shape
         if isinstance(metric, ProjectionMetric):
             rates = np.array([2 * lam] * d + [0.0] * k, dtype=dtype)
-            return cls(rates, metric.free.astype(dtype), slice(d, None), thin=True)
+            return cls(rates, metric.free.astype(dtype), thin=True)
         if isinstance(metric, QuadraticMetric):
             values, vectors = metric.eigenvalues, metric.eigenvectors
         else:
             values, vectors = np.linalg.eigh(metric.function(lambda s: s, np.eye(d)))
-        # Eigenvalues ascend, so the free directions come first, in the order of ``metric.free``.
         directions = np.ascontiguousarray(vectors.T, dtype=dtype)
-        return cls((2 * lam * values).astype(dtype), directions, slice(0, k))
+        return cls((2 * lam * values).astype(dtype), directions)
 
     def lower(self, v: Rows) -> Float[np.ndarray, "n r"]:
         """Turn a gradient (or any row of features) into a velocity of the state."""
@@ -74,9 +71,6 @@ class Coordinates:
 class FlowField(SemilinearField):
     r"""Equation (6), :math:`\nabla\{\ell(f(x), y) - \lambda d_x^2(x, x_0)\}`, of a displacement."""
 
-    free: slice = slice(0, 0)
-    """Where the k free coordinates stand in a state."""
-
     @abc.abstractmethod
     def displacement(self, state: State) -> Rows:
         """Return how far from the start a state stands for."""
@@ -90,7 +84,7 @@ class GeneralField(FlowField):
         self, model: Model, coordinates: Coordinates, x0: Rows, y: Shaped[np.ndarray, " n"]
     ) -> None:
         self.model, self.coordinates, self.x0, self.y = model, coordinates, x0, y
-        self.rates, self.free = coordinates.rates, coordinates.free
+        self.rates = coordinates.rates
 
     @override
     def displacement(self, state: State) -> Rows:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal, cast, final
 
 import numpy as np
@@ -13,11 +12,10 @@ from likewise.errors import InvalidModel, InvalidSettings
 from likewise.methods.flow_field import Coordinates, FlowField, GeneralField, PenalisedField
 from likewise.methods.metric import FairMetric, QuadraticForm
 from likewise.methods.network_gradient import FirstLayerCoordinates, NetworkField, PlainNetwork
-from likewise.methods.plausible_region import Ellipsoid
 from likewise.methods.solvers import (
     ADAMS,
     EULER,
-    EXPONENTIAL_RK2,
+    EXPONENTIAL_EULER,
     RK4,
     Solver,
     Steps,
@@ -29,14 +27,13 @@ from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
 from likewise.models.base import Model
 from likewise.outcomes import Status
 
-SolverName = Literal["auto", "euler", "rk4", "exponential", "exponential_rk2"]
-Precision = Literal["auto", "float64", "float32"]
+SolverName = Literal["auto", "euler", "rk4", "exponential", "exponential_euler"]
 
 SOLVERS: dict[str, Solver] = {
     "euler": EULER,
     "rk4": RK4,
     "exponential": ADAMS,
-    "exponential_rk2": EXPONENTIAL_RK2,
+    "exponential_euler": EXPONENTIAL_EULER,
 }
 EXPLICIT = ("euler", "rk4")
 
@@ -63,25 +60,15 @@ class GradientFlow(UnfairMap):
         How long people move, :math:`T`.
     solver
         How the equation is solved; ``auto`` takes the exponential method where the metric is a
-        quadratic form, and ``rk4`` elsewhere. ``exponential`` follows kinks (`SlidingMode`) of
-        networks with one hidden layer; ``exponential_rk2`` neither does that nor has a memory.
+        quadratic form, and ``rk4`` elsewhere. ``exponential_euler`` is the better one for models
+        with many kinks.
     steps
         A number of steps, or the steps themselves (whose sum is then the time). By default
         `likewise.methods.numerical_error` chooses a number that is accurate enough.
     free_only
         Move along free directions only, the limit :math:`\lambda \to \infty`.
-    bounded
-        Keep the free coordinates within the metric's plausible region; the flow then converges as
-        the time grows.
     horizons
         Earlier times at which people's places are kept.
-    precision
-        What the flow is computed in. By default float32 where that was seen to be enough, and
-        float64 elsewhere. Losses are always computed in float64.
-    keeps_start
-        Leave people where they are if their loss would fall. The exact flow never lowers it,
-        equation (10), so this only removes errors of the solver. By default all solvers do but
-        Euler's method, which is the paper's algorithm as it stands.
     unstable
         Take steps that are longer than Euler's method bears, as the first of the paper's
         simulation are.
@@ -98,18 +85,15 @@ class GradientFlow(UnfairMap):
     solver: SolverName = "auto"
     steps: int | Steps | None = None
     free_only: bool = False
-    bounded: bool = False
     horizons: tuple[float, ...] = ()
-    precision: Precision = "auto"
-    keeps_start: bool | None = None  # type: ignore[assignment]
     unstable: bool = False
+    dtype: np.dtype[Any] = dataclasses.field(default=np.dtype(float), init=False, repr=False)
+    """What people's places are computed in: float32 (`single`) where that was seen to be enough."""
 
     derived: ClassVar[tuple[str, ...]] = ("horizons",)
     """Parameters that are no choice, and are not noted."""
 
     def __post_init__(self) -> None:
-        if self.keeps_start is None:
-            object.__setattr__(self, "keeps_start", self.solver != "euler")
         if isinstance(self.steps, tuple):
             if not self.steps or not all(0 < h < math.inf for h in self.steps):
                 raise InvalidSettings("Steps must be positive numbers, at least one of them.")
@@ -140,10 +124,20 @@ class GradientFlow(UnfairMap):
         steps = tuple(0.02 / k ** (2 / 3) for k in range(1, 401))
         return cls(lam=100.0, solver="euler", steps=steps, unstable=True)
 
+    def single(self) -> "GradientFlow":
+        """Return the flow computed in float32, which takes half as long."""
+        flow = dataclasses.replace(self)
+        object.__setattr__(flow, "dtype", np.dtype("float32"))
+        return flow
+
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """What it is computed in, as it stands."""
-        return np.dtype("float32" if self.precision == "float32" else "float64")
+    def keeps_start(self) -> bool:  # type: ignore[override]
+        """Whether people whose loss would fall are left where they are.
+
+        The exact flow never lowers it, equation (10), so this only removes errors of the solver.
+        Euler's method is the paper's algorithm as it stands.
+        """
+        return self.solver != "euler"
 
     def method(self, metric: FairMetric) -> SolverName:
         """Return the name of the solver that is used with ``metric``."""
@@ -173,7 +167,7 @@ class GradientFlow(UnfairMap):
                 "method that needs none (--method reach)."
             )
         if not metric.quadratic:
-            if self.free_only or self.bounded:
+            if self.free_only:
                 raise InvalidSettings("Only quadratic metrics have free directions to move along.")
             if solver not in EXPLICIT:
                 raise InvalidSettings(f"The solver {solver!r} needs a quadratic metric. Use 'rk4'.")
@@ -181,10 +175,6 @@ class GradientFlow(UnfairMap):
                 metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
             return BoundFlow(self, model, metric, SOLVERS[solver], steps)
         metric = cast(QuadraticForm, metric)
-        if self.bounded and metric.reach is None:
-            raise InvalidSettings(
-                "method.bounded needs a metric with a plausible region; a learned metric has one."
-            )
         stiffness = 2 * self.lam * metric.largest_eigenvalue * max(steps)
         if solver in EXPLICIT and not (self.free_only or self.unstable) and stiffness >= 2:
             raise InvalidSettings(
@@ -208,17 +198,6 @@ class GradientFlow(UnfairMap):
             self, lam=lam, solver="auto", steps=None, horizons=(), unstable=False
         )
 
-    def doubled(self) -> "GradientFlow":
-        """Return the flow for twice the time."""
-        return dataclasses.replace(
-            self,
-            time=2 * self.time,
-            steps=None if self.steps is None else 2 * self.steps,
-            horizons=(),
-            solver="exponential" if self.unstable else self.solver,
-            unstable=False,
-        )
-
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -238,38 +217,15 @@ class BoundFlow:
         start = x0.astype(self.flow.dtype, copy=False)
         field = self._field(start, y)
         still = np.zeros((len(field.rates), len(x0)), dtype=field.rates.dtype)
-        confine = self._confine(start, field.free) if self.flow.bounded else None
-        path = integrate(field, still, self.steps, self.solver, self.flow.horizons, confine=confine)
+        path = integrate(field, still, self.steps, self.solver, self.flow.horizons)
         x = x0 + field.displacement(path.x)
         stops = {time: x0 + field.displacement(s) for time, s in path.kept.items()}
-        fell = None
-        if self.flow.keeps_start:
-            before = self.model.loss(self.model(x0), y)
-            for at in (*stops.values(), x):
-                fell = ~(self.model.loss(self.model(at), y) >= before)  # or is not a number
-                at[fell] = x0[fell]
         status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
-        return Moved(x, status, path.evaluations, stops, fell)
-
-    @property
-    def sliding(self) -> bool:
-        """Whether kinks are followed."""
-        return self.solver is ADAMS and self.first is not None and self.first.slides
+        return Moved(x, status, path.evaluations, stops)
 
     def _field(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> FlowField:
         if self.coordinates is None:
             return PenalisedField(self.model, self.metric, self.flow.lam, x0, y)
         if self.first is None:
             return GeneralField(self.model, self.coordinates, x0, y)
-        return NetworkField(self.first, x0, y, sliding=self.sliding)
-
-    def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray]:
-        """Return what keeps the free coordinates in the plausible region after every step."""
-        own = x0 @ self.metric.free.astype(x0.dtype, copy=False).T
-        region = cast(Ellipsoid, self.metric.reach)
-
-        def confine(state: np.ndarray) -> np.ndarray:
-            state[free] = (region.project(own + state[free].T) - own).T
-            return state
-
-        return confine
+        return NetworkField(self.first, x0, y)

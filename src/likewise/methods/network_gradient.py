@@ -22,8 +22,6 @@ from likewise.methods.flow_field import Coordinates, FlowField
 from likewise.methods.solvers import State
 from likewise.models.base import Affine, Model
 
-STEEP = 1e30  # how fast a unit that pushes itself on is fully on, above zero
-
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,9 +62,9 @@ class InplaceBackprop:
     """The gradient of some people's loss at the first layer, in memory used again and again.
 
     Memory fresh from the system for every product would cost more than the arithmetic.
-    ``entry`` is where the first layer's output is to be put (it is used up), and ``slope`` where
-    the loss's slope at the outputs stands after `forward`. The weights of a second layer with one
-    output are left out of gradients: callers take them elsewhere (`PlainNetwork.factor`).
+    ``entry`` is where the first layer's output is to be put (it is used up). The weights of a
+    second layer with one output are left out of gradients: callers take them elsewhere
+    (`PlainNetwork.factor`).
     """
 
     def __init__(self, network: PlainNetwork, y: Shaped[np.ndarray, " n"]) -> None:
@@ -80,8 +78,7 @@ class InplaceBackprop:
             weight = np.hstack([layer.weight, layer.bias])
             calls.append(partial(np.matmul, weight, extended[i], out=values[i + 1]))
         calls += _loss_slope(network.loss, values[-1], y)
-        self.entry, self.slope = values[0], values[-1]
-        slope = values[-1]
+        self.entry, slope = values[0], values[-1]
         self._last = _undo("", slope, slope)
         weights = [layer.weight for layer in layers]
         if len(slope) == 1 and len(weights) > 2:  # the only weights of an output join those before
@@ -97,14 +94,10 @@ class InplaceBackprop:
             slope = active
         self._calls = calls
 
-    def forward(self) -> None:
-        """Do all but the last step of the gradient."""
-        for call in self._calls:
-            call()
-
     def gradient(self, out: Float[np.ndarray, "m n"]) -> None:
         r"""Write :math:`\nabla_h \ell`, the gradient at the first layer's output, to ``out``."""
-        self.forward()
+        for call in self._calls:
+            call()
         self._last(out)
 
 
@@ -175,8 +168,7 @@ class FirstLayerCoordinates:
     What costs can be kept as a displacement v, or as weights a of the rows of the first layer:
     :math:`v = a^\top W P`, with the projection P away from the free directions. The second is as
     exact, and shorter where a layer is narrower than twice its input; it needs a metric with one
-    price, so that the penalty pulls on all weights alike. Kinks can be followed only so
-    (`SlidingMode`), which is worth it for a layer up to four times as wide as its input.
+    price, so that the penalty pulls on all weights alike.
 
     ``into`` is the matrix :math:`D`, and ``back`` its transpose, from gradients at the first layer
     to velocities of the state; of weights, for the free coordinates alone. ``rows`` are then the
@@ -186,7 +178,6 @@ class FirstLayerCoordinates:
     network: PlainNetwork
     coordinates: Coordinates
     rates: Float[np.ndarray, " r"]
-    free: slice
     into: Float[np.ndarray, "m r"]
     back: Float[np.ndarray, "q m"]
     rows: Float[np.ndarray, "r d"] | None = None
@@ -198,99 +189,35 @@ class FirstLayerCoordinates:
         """Return how states in ``coordinates`` enter ``network``, by the shorter of two ways."""
         (m, d), factor = network.layers[0].weight.shape, network.factor
         into = coordinates.lower(network.layers[0].weight)
-        if not coordinates.thin or m >= (4 if _has_kinks(network) else 2) * d:
+        if not coordinates.thin or m >= 2 * d:
             back = np.ascontiguousarray(into.T * factor)
-            return cls(network, coordinates, coordinates.rates, coordinates.free, into, back)
+            return cls(network, coordinates, coordinates.rates, into, back)
         costly, along = into[:, :d], into[:, d:]
         return cls(
             network,
             coordinates,
             rates=np.concatenate([np.repeat(coordinates.rates[:1], m), coordinates.rates[d:]]),
-            free=slice(m, None),
             into=np.hstack([costly @ costly.T * factor, along]),
             back=along.T * factor,
             rows=np.concatenate([costly * factor[:, None], coordinates.directions]),
         )
 
-    @property
-    def slides(self) -> bool:
-        """Whether kinks of the first layer can be followed by `SlidingMode`."""
-        return self.rows is not None and _has_kinks(self.network)
-
-
-def _has_kinks(network: PlainNetwork) -> bool:
-    """Tell whether one hidden layer of ReLUs leads to one output, the logit of two classes."""
-    layers, two_classes = network.layers, network.loss.name == "cross_entropy"
-    relu = len(layers) == 2 and layers[1].activation == "relu"
-    return relu and two_classes and len(layers[1].bias) == 1
-
-
-@final
-class SlidingMode:
-    r"""Kinks of a hidden layer that are followed, without stepping to and fro over them.
-
-    Where a ReLU comes alive and its own push takes it back, people follow the kink: the unit is on
-    for a share :math:`\theta` of the time, which solvers find by stepping across, to first order
-    in the step. But the penalty is fast, so the share settles at once. The unit's entry is
-    :math:`h = b + \kappa a`, where a is the weight of its own row in people's displacement, and
-    :math:`\dot a = \theta g - 2\lambda a` for the slope g of the loss. So h stays at zero for
-    :math:`\theta g = -2\lambda b/\kappa`, as long as that is between 0 and g: what all others
-    push a unit to, b, says for which share it is on, and the field does not jump there. It still
-    does at units that push themselves on. The error is of the order :math:`1/\lambda`, however
-    short the steps.
-
-    ``own`` is what a weight of each unit's own row adds to its entry, ``rate`` that at which the
-    penalty pulls people back.
-    """
-
-    def __init__(
-        self,
-        backprop: InplaceBackprop,
-        own: Float[np.ndarray, " m"],
-        rate: float,
-        y: Shaped[np.ndarray, " n"],
-    ) -> None:
-        self.backprop = backprop
-        # The slope of the loss has one sign wherever people go: that of the other class.
-        sign = np.array([1, -1], dtype=own.dtype)
-        held = own[:, None] * sign < 0
-        settling = rate / np.maximum(np.abs(own), rate / STEEP)
-        steepness = sign * np.where(held, settling[:, None], STEEP)
-        self.own = np.where(held, own[:, None], 0).astype(own.dtype).take(y, axis=1)
-        self.steepness = steepness.astype(own.dtype).take(y, axis=1)
-        self.share = np.empty_like(backprop.entry)
-
-    def gradient(self, weights: Float[np.ndarray, "m n"], out: Float[np.ndarray, "m n"]) -> None:
-        """Write the gradient at the first layer's output to ``out``, given the weights of rows."""
-        share, slope = self.share, self.backprop.slope
-        np.subtract(self.backprop.entry, np.multiply(self.own, weights, out=share), out=share)
-        np.multiply(share, self.steepness, out=share)
-        self.backprop.forward()
-        np.maximum(share, np.minimum(slope, 0), out=share)
-        np.minimum(share, np.maximum(slope, 0), out=out)
-
 
 @final
 class NetworkField(FlowField):
-    """The field for a plain network; ``sliding`` if the kinks of its first layer are followed."""
+    """The field for a plain network."""
 
     def __init__(
         self,
         first: FirstLayerCoordinates,
         x0: Float[np.ndarray, "n d"],
         y: Shaped[np.ndarray, " n"],
-        *,
-        sliding: bool = False,
     ) -> None:
-        self.first, self.rates, self.free = first, first.rates, first.free
+        self.first, self.rates = first, first.rates
         layer = first.network.layers[0]
         self.h0 = layer.weight @ x0.T + layer.bias
         self.backprop = InplaceBackprop(first.network, y)
         self.slope = np.empty_like(self.h0) if first.rows is None else None
-        self.sliding: SlidingMode | None = None
-        if sliding:
-            own = np.diagonal(first.into[:, : len(self.h0)])
-            self.sliding = SlidingMode(self.backprop, own, float(first.rates[0]), y)
 
     @override
     def displacement(self, state: State) -> Float[np.ndarray, "n d"]:
@@ -302,8 +229,5 @@ class NetworkField(FlowField):
         entry, width = self.backprop.entry, len(self.h0)
         np.add(np.matmul(self.first.into, x, out=entry), self.h0, out=entry)
         slope, velocity = (out[:width], out[width:]) if self.slope is None else (self.slope, out)
-        if self.sliding is None:
-            self.backprop.gradient(slope)
-        else:
-            self.sliding.gradient(x[:width], slope)
+        self.backprop.gradient(slope)
         np.matmul(self.first.back, slope, out=velocity)

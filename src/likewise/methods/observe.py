@@ -4,11 +4,11 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.loss import decide, probabilities, true_probability
 from likewise.methods.metric import FairMetric
-from likewise.methods.unfair_map import BoundMap, Moved
+from likewise.methods.unfair_map import BoundMap
 from likewise.models.base import Model
 from likewise.outcomes import AtHorizon, Outcomes, Status
 
@@ -26,13 +26,13 @@ class Seen(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What was seen of a block of people, where the map put it, and how many people's loss fell.
+    """What was seen of a block of people, where they ended, and how many people's loss fell.
 
     It fell on the way, whether or not they were then left in place.
     """
 
     outcomes: Outcomes
-    moved: Moved
+    x: Float[np.ndarray, "n d"]
     below_one: int
 
 
@@ -46,6 +46,7 @@ def observe(
     *,
     n: int | None = None,
     before: Seen | None = None,
+    keeps_start: bool = False,
 ) -> Observed:
     """Move a block of people, and compare how the model serves them before and after.
 
@@ -55,13 +56,25 @@ def observe(
         How many of the rows are people; what follows only fills the block. By default all.
     before
         How these people are served where they are, if that is known.
+    keeps_start
+        Whether people whose loss would fall are left where they are.
     """
     people = slice(0, len(x0) if n is None else n)
     moved = bound(x0, y)
     before = see(model, x0, y).take(people) if before is None else before
-    after = see(model, moved.x, y).take(people)
-    stops = {time: see(model, x, y).take(people) for time, x in moved.horizons.items()}
-    x = moved.x[people]
+
+    def arrived(x: Float[np.ndarray, "m d"]) -> tuple[Seen, Bool[np.ndarray, " n"]]:
+        seen = see(model, x, y).take(people)
+        # Who is to stay has no loss that is not a number, either.
+        fell = ~(seen.loss >= before.loss) if keeps_start else seen.loss < before.loss
+        if keeps_start and fell.any():
+            seen = Seen(*(np.where(fell, *pair) for pair in zip(before, seen, strict=True)))
+        return seen, fell
+
+    after, fell = arrived(moved.x)
+    stops = {time: arrived(x)[0] for time, x in moved.horizons.items()}
+    stays = fell & keeps_start
+    x = np.where(stays[:, None], x0[people], moved.x[people])
     outcomes = Outcomes(
         row=np.arange(len(x)),
         y=y[people],
@@ -81,9 +94,7 @@ def observe(
     defined = np.isfinite(outcomes.ratio) | (model.card.task == "regression")
     found = np.select([~here, ~defined], [Status.DIVERGED, Status.UNDEFINED], Status.MOVED)
     status = np.where(outcomes.status == Status.MOVED, found, outcomes.status)
-    fell = outcomes.loss_after < outcomes.loss_before
-    fell = fell if moved.fell is None else fell | moved.fell[people]
-    return Observed(dataclasses.replace(outcomes, status=status), moved, int(fell.sum()))
+    return Observed(dataclasses.replace(outcomes, status=status), x, int(fell.sum()))
 
 
 def see(model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Seen:

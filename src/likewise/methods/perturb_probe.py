@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from likewise.audit_data import AuditData
 from likewise.handle import as_seen
@@ -19,7 +19,6 @@ from likewise.outcomes import Outcomes
 from likewise.probe import Block, Measured, Subsample
 from likewise.record import PerturbedPerson
 from likewise.stats.frame import Frame
-from likewise.stats.sums import Additive
 from likewise.stats.tally import Tally
 
 FEWEST = 64  # blocks are filled up to a power of two, at least this many rows
@@ -34,8 +33,8 @@ class PerturbProbe:
     ----------
     frame
         The terms in which outcomes are added up, of people who are measured so.
-    output, classes, ranges
-        What the model returns, its classes, and the observed ranges of its features.
+    output, classes
+        What the model returns, and its classes.
     groups, left_out
         Everyone's group of a jackknife, by position, and the group that is not measured.
     detailed
@@ -50,7 +49,6 @@ class PerturbProbe:
     frame: Frame
     output: str
     classes: tuple[Any, ...]
-    ranges: Float[np.ndarray, "2 d"]
     subsample: Subsample | None = None
     groups: Int[np.ndarray, " n"] | None = None
     left_out: int = -1
@@ -79,6 +77,7 @@ class PerturbProbe:
             y[filled_up],
             n=len(rows),
             before=before if len(rows) == len(x) else before.take(rows),
+            keeps_start=self.map.keeps_start,
         )
         outcomes = dataclasses.replace(
             found.outcomes,
@@ -104,13 +103,11 @@ class PerturbProbe:
         }
         named = {name: self.frame.traits[name].named(codes) for name, codes in levels.items()}
         groups = {name: column.to_numpy(zero_copy_only=False) for name, column in named.items()}
-        start, end = x[rows], found.moved.x[: len(rows)]
         stats = PerturbStats(
             tally=Tally.of(outcomes, self.frame, levels),
             below_one=found.below_one,
-            outside=int(beyond(end, start, self.ranges).any(axis=1).sum()),
             worst=MostAffected(
-                dataclasses.replace(outcomes, horizons={}, groups=groups), start, end
+                dataclasses.replace(outcomes, horizons={}, groups=groups), x[rows], found.x
             ).first(),
             rows=rest,
         )
@@ -159,13 +156,11 @@ class MostAffected:
 class PerturbStats:
     """All that is known of one probe's people, of any number of blocks.
 
-    ``below_one`` counts people whose loss fell, before any rule that keeps them where they were;
-    ``outside`` those moved to where a feature is beyond all that were observed.
+    ``below_one`` counts people whose loss fell, before any rule that keeps them where they were.
     """
 
     tally: Tally
     below_one: int
-    outside: int = 0
     worst: MostAffected | None = None
     rows: tuple[Outcomes, ...] = ()
 
@@ -173,7 +168,6 @@ class PerturbStats:
         return PerturbStats(
             tally=self.tally + other.tally,
             below_one=self.below_one + other.below_one,
-            outside=self.outside + other.outside,
             worst=self.worst and other.worst and self.worst + other.worst,
             rows=self.rows + other.rows,
         )
@@ -189,32 +183,6 @@ class PerturbStats:
         return Outcomes.concat(self.rows)
 
 
-@dataclasses.dataclass(frozen=True)
-class LossSums(Additive):
-    """Sums of weights and of weighted losses before anybody is moved."""
-
-    weight: float
-    loss: float
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class LossProbe:
-    """The mean loss as people are: a regression's losses are capped at a multiple of it."""
-
-    classes: tuple[Any, ...]
-    name: str = "mean loss"
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    def measure(self, model: Model, block: Block) -> Measured:
-        """Add up the losses of a block."""
-        people = block.people
-        x = np.ascontiguousarray(as_seen(model, people).x, dtype=np.float64)
-        loss = model.loss(model(x), targets(people.y, self.classes))
-        weight = np.ones(len(x)) if people.weight is None else people.weight
-        return Measured(LossSums(float(weight.sum()), float(weight @ loss)))
-
-
 def filled(rows: Int[np.ndarray, " n"], model: Model) -> Int[np.ndarray, " m"]:
     """Repeat the last row until a block has a usual size, so that its products round alike.
 
@@ -228,35 +196,12 @@ def filled(rows: Int[np.ndarray, " n"], model: Model) -> Int[np.ndarray, " m"]:
     return np.concatenate([rows, np.full(size - len(rows), rows[-1])])
 
 
-def observed_ranges(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "2 d"]:
-    """Return the smallest and the largest value of every feature; indicators have no range.
-
-    Somebody between two categories is not beyond anything.
-    """
-    ranges = np.stack([np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)])
-    two = ((x == ranges[0]) | (x == ranges[1]) | np.isnan(x)).all(axis=0)
-    return np.where(two, [[-np.inf], [np.inf]], ranges)
-
-
-def beyond(
-    after: Float[np.ndarray, "n d"],
-    before: Float[np.ndarray, "n d"],
-    ranges: Float[np.ndarray, "2 d"],
-) -> Bool[np.ndarray, "n d"]:
-    """Tell which features a move takes beyond the smallest or the largest that was observed."""
-    low, high = ranges
-    slack = 1e-9 * (1 + np.abs(before))  # of rounding
-    return ((after < low - slack) | (after > high + slack)) & (after != before)
-
-
 def perturbed_people(worst: MostAffected, people: AuditData) -> tuple[PerturbedPerson, ...]:
     """Return the people whose loss grows most, before and after the move."""
     outcomes, rows = worst.outcomes, worst.outcomes.row.tolist()
     before, after = (_columns(people, x) for x in (worst.before, worst.after))
     places = {int(row): i for i, row in enumerate(people.row)}
     classes = outcomes.about.get("classes") or []
-    left = beyond(worst.after, worst.before, observed_ranges(people.x))
-    originals = [name.partition("=")[0] for name in people.features]
     values = ("ratio", "loss_before", "loss_after", "probability_before", "probability_after")
 
     def words(decision: Any) -> str:
@@ -281,7 +226,6 @@ def perturbed_people(worst: MostAffected, people: AuditData) -> tuple[PerturbedP
                     "groups": {name: group[i] for name, group in outcomes.groups.items()},
                     "before": before[i],
                     "after": after[i],
-                    "outside": tuple(dict.fromkeys(originals[j] for j in np.flatnonzero(left[i]))),
                     **{name: float(getattr(outcomes, name)[i]) for name in values},
                 }
             )

@@ -37,13 +37,11 @@ from likewise.methods.metric_file import check_belongs, metric_fingerprint
 from likewise.methods.negative_control import control_probes, with_control
 from likewise.methods.numerical_error import choose_steps, with_horizons
 from likewise.methods.perturb_probe import (
-    LossProbe,
     PerturbProbe,
     PerturbStats,
-    observed_ranges,
     perturbed_people,
 )
-from likewise.methods.unfair_map import UnfairMap, among
+from likewise.methods.unfair_map import UnfairMap
 from likewise.models import check
 from likewise.models.base import Model, targets
 from likewise.models.behaviour import answers_about_some
@@ -65,11 +63,9 @@ from likewise.stats.sums import QuantileSketch
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
-TRIED = 20  # people on whom it is seen whether a method goes by the metric
 SHOWN, BINS = 10, 40  # loadings that are shown of each direction, and bins of the histogram
 
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-OUTSIDE = "outside_observed_ranges"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -164,11 +160,6 @@ class BoundPerturbation(BoundMethod):
             traits={k: TraitLevels.of(counts) for k, counts in self.survey.traits.items()},
         )
 
-    @functools.cached_property
-    def ranges(self) -> Float[np.ndarray, "2 d"]:
-        """The observed ranges of features."""
-        return observed_ranges(self.x)
-
     def probe(
         self,
         name: str,
@@ -196,7 +187,7 @@ class BoundPerturbation(BoundMethod):
         )
         metric = self.metric if metric is None else metric
         some = None if subsample is None else Subsample(*subsample)
-        about = (card.output, self.classes, self.ranges, some, groups, left_out)
+        about = (card.output, self.classes, some, groups, left_out)
         return PerturbProbe(name, map, metric, frame, *about, detailed, keeps_rows)
 
     @functools.cached_property
@@ -204,19 +195,10 @@ class BoundPerturbation(BoundMethod):
         """Everyone's group of the metric's sample; none if the metric was learned elsewhere."""
         return groups_of(self.metric, self.survey, self.source, self.block_size)
 
-    @functools.cached_property
+    @property
     def goes_by_metric(self) -> bool:
-        """Whether another metric moves people elsewhere: tried on a few people, where it matters.
-
-        A method of another package that ignores the metric has no use for refits and controls.
-        """
-        others = (*self.metric.placebos, *self.metric.refits)[:1]
-        if not others or METHODS.name_of(type(self.map)) in METHODS.built_in:
-            return self.map.goes_by_metric
-        rows = np.arange(min(TRIED, len(self.x)))
-        bound = (self.map.bind(self.model, metric) for metric in (self.metric, *others))
-        one, other = (among(b, self.people, rows)(self.x[rows], self.y[rows]).x for b in bound)
-        return not np.array_equal(one, other, equal_nan=True)
+        """Whether another metric moves people elsewhere."""
+        return self.map.goes_by_metric
 
     @property
     def learned(self) -> bool:
@@ -275,7 +257,7 @@ class BoundPerturbation(BoundMethod):
                 metric="refitted" if jackknife else "fixed",
                 claim=self.map.claim,
             ),
-            "rows": {"n": found.n, **counts, "below_one": found.below_one, OUTSIDE: found.outside},
+            "rows": {"n": found.n, **counts, "below_one": found.below_one},
             "groups": groups,
             "numerical_error": self.numerical_error,
             "distribution": distribution(found.tally.spread),
@@ -307,17 +289,12 @@ class BoundPerturbation(BoundMethod):
     @override
     def describe(self) -> list[str]:
         classes = ", ".join(str(value) for value in self.classes) or "none"
-        lines = [
+        return [
             f"Model: {self.model.card.kind}, {self.x.shape[1]} features, classes {classes}",
             f"People: {self.n:,} from {self.source.name}",
             str(self.metric),
+            f"Method: {self.map.name}; settings {self.settings.hash[:12]}",
         ]
-        if not self.metric.quadratic and self.numerical_error is not None:
-            lines.append(
-                f"This metric is not a quadratic form: an explicit solver takes about "
-                f"{self.numerical_error.evaluations:,} gradients a person."
-            )
-        return [*lines, f"Method: {self.map.name}; settings {self.settings.hash[:12]}"]
 
 
 def bind_perturbation(setup: Setup) -> BoundPerturbation:
@@ -375,23 +352,17 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         settings=settings,
         performance=performance,
     )
+    # Read in pieces only these are known: the same people, so that cap and steps are the same.
+    rows = np.isin(survey.places, drawn_rows(bound.source.n_rows, settings.seed))
+    x, y = bound.x[rows], bound.y[rows]
+    weight = None if people.weight is None else people.weight[rows]
     if wrapped.card.task == "regression":
-        probe = LossProbe(classes)
-        sums = session.measure(bound, [probe])[probe.name]
-        bound = dataclasses.replace(bound, limit=settings.cap * sums.loss / sums.weight)
+        mean = float(np.average(wrapped.loss(wrapped(x), y), weights=weight))
+        bound = dataclasses.replace(bound, limit=settings.cap * mean)
     if not isinstance(map, GradientFlow):
         return bound
-    # Read in pieces only these are known: the same people, so that the steps are the same.
-    rows = np.isin(survey.places, drawn_rows(bound.source.n_rows, settings.seed))
     flow, error = choose_steps(
-        with_horizons(map),
-        wrapped,
-        metric,
-        bound.x[rows],
-        bound.y[rows],
-        n=bound.n,
-        weight=None if people.weight is None else people.weight[rows],
-        threads=bound.threads,
+        with_horizons(map), wrapped, metric, x, y, n=bound.n, weight=weight, threads=bound.threads
     )
     return dataclasses.replace(bound, map=flow, numerical_error=error)
 
@@ -441,15 +412,12 @@ def _check_held(metric: FairMetric, people: AuditData, settings: Settings) -> No
 
 def _numerical_causes(error: NumericalErrorRecord | None) -> tuple[str, ...]:
     """Return why the numerical error of the flow makes the result invalid, if it does."""
-    if error is None or (math.isfinite(error.error_bound) and not error.cap_reached):
+    if error is None or math.isfinite(error.error_bound):
         return ()
-    what = (
-        f"after {error.evaluations} gradients a person the flow may still be off by "
-        f"{error.error_in_se:.2g} standard errors"
-        if math.isfinite(error.error_bound)
-        else "the numerical error of the flow could not be bounded"
+    return (
+        "the numerical error of the flow could not be bounded; shorten its time, or search the "
+        "plausible region (--method reach)",
     )
-    return (f"{what}; shorten its time, or bound it by the plausible region (method.bounded)",)
 
 
 def metric_record(bound: BoundPerturbation) -> MetricRecord:

@@ -5,7 +5,6 @@ people who could exist.
 """
 
 import dataclasses
-import functools
 from typing import final
 
 import numpy as np
@@ -84,42 +83,10 @@ class Ellipsoid:
 
     def whiten(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n r"]:
         """Return coordinates in which the ellipsoid is the unit ball around zero."""
-        return _times(c - self.mean.astype(c.dtype), self.inverse.astype(c.dtype))
+        # Unlike a matrix product's, these rows depend, to the last bit, on no other row.
+        return np.einsum("nk,kr->nr", c - self.mean, self.inverse)
 
     def distance(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
         """Return the distance from the centre as a share of the way to the rim."""
-        return _lengths(self.whiten(c))[:, 0]
-
-    def project(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        r"""Bring those outside to the nearest point of the ellipsoid, by the ordinary distance.
-
-        The nearest point has whitened coordinates :math:`u_j = a_j^2 w_j / (a_j^2 + t)`, where
-        :math:`a_j` are the half axes, :math:`w` the point itself and :math:`t \ge 0` the root of
-        :math:`|u| = 1`. That equation is convex and falling in t: Newton from the left end rises to
-        its root and never passes it.
-        """
-        w = self.whiten(c)
-        square = np.square(self.axes.astype(c.dtype)).sum(axis=1)
-        tiny = np.finfo(c.dtype).tiny
-        t = np.zeros((len(c), 1), dtype=c.dtype)
-        for _ in range(60):
-            u = w * square / (square + t)
-            length = _lengths(u)
-            # |u|⁻¹ is nearly linear in t, so Newton on it takes a handful of steps.
-            slope = -(u * u / (square + t)).sum(axis=1, keepdims=True) / np.maximum(length, tiny)
-            step = (length - 1) * length / -np.minimum(slope, -tiny)
-            # Each row stops by itself, so that its result does not depend on the others.
-            t = t + np.where(length > 1 + 1e-15, step, 0)
-            if (length <= 1 + 1e-15).all():
-                break
-        u = w * square / (square + t)
-        # Where the sample does not vary people keep their own coordinates.
-        return np.where(_lengths(w) > 1, c + _times(u - w, self.axes.astype(c.dtype)), c)
-
-
-def _lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
-    return np.sqrt(np.einsum("nr,nr->n", u, u))[:, None]
-
-
-_times = functools.partial(np.einsum, "nk,kr->nr")
-"""A matrix product whose rows depend, to the last bit, on no other row."""
+        u = self.whiten(c)
+        return np.sqrt(np.einsum("nr,nr->n", u, u))

@@ -44,13 +44,13 @@ class Reach(UnfairMap):
 
     name: ClassVar[str] = "reach"
     asks_answers: ClassVar[bool] = True
+    keeps_start: ClassVar[bool] = True
     claim: ClassVar[str] = (
         "For each person, similar people within reach are searched without gradients, and the "
         "worst is kept."
     )
 
     budget: int | None = None
-    keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.budget is not None and self.budget < 1:

@@ -12,7 +12,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -84,14 +83,14 @@ class Solver:
 
 
 def _euler(field: SemilinearField, x: State, h: float) -> Step:
-    slope, scratch, ends = np.empty_like(x), np.empty_like(x), _in_turns(x)
+    slope, ends = np.empty_like(x), _in_turns(x)
     # x + h (N − a x), with the linear part taken together.
-    left = Diagonal(1 - h * field.rates)
-    ahead = Diagonal(np.full_like(field.rates, h))
+    left = (1 - h * field.rates)[:, None]
 
     def step(x: State) -> State:
         field.nonlinear(x, slope)
-        return ahead.add(slope, left.times(x, next(ends)), scratch)
+        end = np.multiply(x, left, out=next(ends))
+        return np.add(end, np.multiply(slope, h, out=slope), out=end)
 
     return step
 
@@ -121,31 +120,27 @@ SLOW = 1e-3
 """A rate is none if it does not pull by more than this in a step: rounding leaves such rates."""
 
 
-def _exponential(field: SemilinearField, x: State, h: float, *, multistep: bool) -> Step:
-    decay, full, correction, *weights = _exponential_weights(
-        h, field.rates.astype(np.float64).tobytes(), x.dtype
-    )
-    past = [np.empty_like(x) for _ in range(LAGS)]
-    scratch, ends, corrections = np.empty_like(x), _in_turns(x), 2 if multistep else 1
-    taken = 0
+def _adams(field: SemilinearField, x: State, h: float, *, lines: bool) -> Step:
+    rates = field.rates.astype(np.float64).tobytes()
+    decay, full, correction, weights = _adams_weights(h, rates, x.dtype, lines)
+    past = np.zeros((LAGS, *x.shape), dtype=x.dtype)
+    scratch, ends, taken = np.empty_like(x), _in_turns(x), 0
 
     def step(x: State) -> State:
         nonlocal taken
-        past.insert(0, past.pop())
-        field.nonlinear(x, past[0])
-        end = decay.times(x, next(ends))
-        if taken and multistep:
-            known = min(taken + 1, LAGS)
-            begin = known * (known - 1) // 2 - 1
-            for weight, earlier in zip(weights[begin : begin + known], past, strict=False):
-                weight.add(earlier, end, scratch)
+        newest, end = taken % LAGS, next(ends)
+        field.nonlinear(x, past[newest])
+        if taken:
+            lag = (newest - np.arange(LAGS)) % LAGS
+            weight = weights[min(taken, LAGS - 1)][:, None, lag]
+            np.matmul(weight, past.transpose(1, 0, 2), out=end[:, None])
         else:
-            full.add(past[0], end, scratch)
-            before = past[0]
-            for after in past[1 : 1 + corrections]:
+            np.multiply(past[0], full, out=end)
+        np.add(end, np.multiply(x, decay, out=scratch), out=end)
+        if not taken:
+            for before, after in itertools.pairwise(past[:3]):
                 field.nonlinear(end, after)
-                correction.add(np.subtract(after, before, out=past[3]), end, scratch)
-                before = after
+                end += correction * (after - before)
         taken += 1
         return end
 
@@ -157,10 +152,7 @@ EULER = Solver(_euler, order=1, evaluations=1)
 
 RK4 = Solver(_rk4, order=4, evaluations=4)  # the classical Runge–Kutta method of order four
 
-EXPONENTIAL_RK2 = Solver(functools.partial(_exponential, multistep=False), order=2, evaluations=2)
-"""The exponential Runge–Kutta method of order two: two evaluations a step, and no memory."""
-
-ADAMS = Solver(functools.partial(_exponential, multistep=True), 2, evaluations=1, at_start=2)
+ADAMS = Solver(functools.partial(_adams, lines=True), order=2, evaluations=1, at_start=2)
 """Exponential Adams–Bashforth, one evaluation a step (Cox and Matthews 2002).
 
 It continues N from the last steps: as a cubic in coordinates without a rate, and as a line in
@@ -168,30 +160,24 @@ the others. There the state follows N at once, and a cubic would answer every ju
 the loss) by larger ones. The first step is one of the exponential Runge–Kutta method of order two,
 corrected once more; the next take as many steps before them as there are."""
 
+EXPONENTIAL_EULER = Solver(functools.partial(_adams, lines=False), 1, evaluations=1, at_start=2)
+"""The same with a constant instead of a line: the exponential Euler method where there is a rate.
+
+Its steps are less exact where N is smooth, but near a kink, where N jumps to and fro, a line would
+carry every jump on, and a constant does not. So its error falls evenly with the step."""
+
 
 def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
-    r"""Return :math:`\varphi_k(z)`, with :math:`\varphi_0 = e^z`, to the last digits.
+    r"""Return :math:`\varphi_k(z) = {}_1F_1(1; k+1; z)/k!`, with :math:`\varphi_0 = e^z`."""
+    from scipy import special  # late: it takes a while to import
 
-    The recurrence :math:`\varphi_{k+1} = (\varphi_k - 1/k!)/z` cancels where z is small; there
-    the Taylor series :math:`\sum_j z^j/(j+k)!` takes over.
-    """
-    if k == 0:
-        return np.exp(z)
-    small = np.abs(z) < 1
-    inside = np.where(small, z, 0.0)
-    series = np.zeros_like(z)
-    for j in reversed(range(20)):
-        series = series * inside + 1 / math.factorial(j + k)
-    outside = np.where(small, -1.0, z)
-    value = np.expm1(outside) / outside
-    for j in range(1, k):
-        value = (value - 1 / math.factorial(j)) / outside
-    return np.where(small, series, value)
+    found: Float[np.ndarray, " d"] = special.hyp1f1(1, k + 1, z) / math.factorial(k)
+    return found if k else np.exp(z)
 
 
 @functools.lru_cache(maxsize=64)
-def _exponential_weights(h: float, rates: bytes, dtype: np.dtype) -> tuple["Diagonal", ...]:
-    """Return the weights of a first step, and those of two, three and four evaluations.
+def _adams_weights(h: float, rates: bytes, dtype: np.dtype, lines: bool) -> tuple[np.ndarray, ...]:
+    """Return the weights of a first step, and those of one to four evaluations, newest first.
 
     All blocks of people have the same.
     """
@@ -199,49 +185,10 @@ def _exponential_weights(h: float, rates: bytes, dtype: np.dtype) -> tuple["Diag
     phi1, phi2, phi3, phi4 = (h * phi(k, z) for k in (1, 2, 3, 4))
     # Weights of N and its backward differences ∇N, ∇²N, ∇³N.
     parts = np.array([phi1, phi2, phi3 + phi2 / 2, phi4 + phi3 + phi2 / 3])
-    parts[2:, -z > SLOW] = 0.0
-    weights = [phi(0, z), phi1, phi2]
-    for known in range(2, LAGS + 1):
-        weights += list(DIFFERENCES[:known, :known].T @ parts[:known])
-    return tuple(Diagonal(weight.astype(dtype)) for weight in weights)
-
-
-FEW_RUNS = 4  # runs of equal factors up to which each takes a call of its own
-
-
-@final
-class Diagonal:
-    """A diagonal matrix that acts on states.
-
-    Most metrics have two runs of equal factors: what costs and what is free.
-    """
-
-    def __init__(self, factors: Float[np.ndarray, " r"]) -> None:
-        from scipy.linalg import blas  # late: it takes a while to import
-
-        self.factors = factors[:, None]
-        cuts = [0, *(np.flatnonzero(np.diff(factors)) + 1).tolist(), len(factors)]
-        self.runs = [(a, b, factors[a]) for a, b in itertools.pairwise(cuts) if a < b]
-        # The routine that adds a multiple of a vector to another, in place.
-        self.axpy = {"d": blas.daxpy, "f": blas.saxpy}[factors.dtype.char]
-
-    def times(self, x: State, out: State) -> State:
-        """Write the product with ``x`` to ``out``, and return that."""
-        if len(self.runs) > FEW_RUNS:
-            return np.multiply(x, self.factors, out=out)
-        for a, b, factor in self.runs:
-            np.multiply(x[a:b], factor, out=out[a:b])
-        return out
-
-    def add(self, x: State, out: State, scratch: State) -> State:
-        """Add the product with ``x`` to ``out``, and return that."""
-        if len(self.runs) > FEW_RUNS:
-            return np.add(out, np.multiply(x, self.factors, out=scratch), out=out)
-        flat, target, n = x.reshape(-1), out.reshape(-1), x.shape[1]
-        for a, b, factor in self.runs:
-            if factor:
-                self.axpy(flat, target, (b - a) * n, factor, a * n, 1, a * n, 1)
-        return out
+    parts[2 if lines else 1 :, -z > SLOW] = 0.0
+    weights = [parts[:known].T @ DIFFERENCES[:known] for known in range(1, LAGS + 1)]
+    single = (w[:, None].astype(dtype) for w in (phi(0, z), phi1, phi2))
+    return *single, np.array(weights, dtype=dtype)
 
 
 def _in_turns(x: State) -> Iterator[State]:
@@ -268,8 +215,6 @@ def integrate(
     steps: Steps,
     solver: Solver,
     keep: Iterable[float] = (),
-    *,
-    confine: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Solution:
     r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, person by person.
 
@@ -277,8 +222,6 @@ def integrate(
     ----------
     keep
         Times, each a partial sum of ``steps``, at which the state is kept.
-    confine
-        Applied after every step: brings people back to where they may be.
     """
     wanted = steps_until(steps, keep)
     kept: dict[float, np.ndarray] = {}
@@ -290,7 +233,7 @@ def integrate(
             # Steps that differ by rounding are equal: a solver would begin anew at another.
             if step is None or abs(h - before) > 1e-12 * h:
                 before, step, started = h, solver.stepper(field, x, h), started + 1
-            after = step(x) if confine is None else confine(step(x))
+            after = step(x)
             # One product is far cheaper than asking every number: it is not finite if one is not.
             if lost or not math.isfinite(np.vdot(after, after)):
                 finite &= np.isfinite(after).all(axis=0)

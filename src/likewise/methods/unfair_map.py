@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from likewise.audit_data import AuditData
 from likewise.methods.metric import FairMetric
@@ -27,15 +27,12 @@ class Moved:
         Gradient (or model) evaluations spent on each person.
     horizons
         Places on the way, by time, where the map was asked for them.
-    fell
-        Whose loss had fallen, so that they were left where they were instead.
     """
 
     x: Float[np.ndarray, "n d"]
     status: Int[np.ndarray, " n"]
     evaluations: int
     horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
-    fell: Bool[np.ndarray, " n"] | None = None
 
 
 @runtime_checkable
@@ -70,7 +67,7 @@ class UnfairMap(abc.ABC):
     """Whether answers are all that it asks for. Losses are then bounded, so that one model has the
     same whether it is handed over with logits or with probabilities."""
 
-    keeps_start: bool = False
+    keeps_start: ClassVar[bool] = False
     """Whether a person stays put when the loss would fall, so that wrong never turns right."""
 
     horizons: tuple[float, ...] = ()

@@ -156,7 +156,6 @@ class NumericalErrorRecord(Part):
     error_bound: Size
     error_in_se: Size
     subsample: Count
-    cap_reached: bool
     precision: Text = ""
     note: Text = ""
 
@@ -267,7 +266,6 @@ class PerturbedPerson(Part):
     groups: dict[Text, Text | None] = Field(default_factory=dict)
     before: dict[Text, Anything] = Field(default_factory=dict)
     after: dict[Text, Anything] = Field(default_factory=dict)
-    outside: tuple[Text, ...] = ()
 
     def moved(self) -> list[tuple[str, Any, Any]]:
         """Return the columns that differ after the move, first those that went furthest.
