@@ -111,16 +111,11 @@ def test_with_the_free_directions_alone_it_is_the_rise_to_the_worst_within_reach
     assert found.lam == 0
 
 
-def test_a_model_without_gradients_has_nearly_the_same_value(who, metric):
-    def probabilities(rows):
-        return expit(rows @ THETA)
-
-    box = dataclasses.replace(who, model=as_model(probabilities))
-    exact = robust_value(who, metric).value
+def test_a_model_without_gradients_has_what_free_directions_give(who, metric):
+    box = dataclasses.replace(who, model=as_model(lambda rows: expit(rows @ THETA)))
     constant = introduced(who.data.x, who.data.y, np.zeros(4))
     assert robust_value(constant, metric).value == 0
-    # The direction is estimated from sixty probes of half a unit, in four dimensions.
-    assert 0.9 * exact < robust_value(box, metric).value < 1.001 * exact
+    assert 0 < robust_value(box, metric).value < robust_value(who, metric).value
 
 
 def test_an_audit_carries_the_value_if_it_is_asked_for_and_blocks_change_nothing(

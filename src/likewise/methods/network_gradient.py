@@ -26,33 +26,35 @@ from likewise.models.base import Affine, Model
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class PlainNetwork:
-    """A chain of layers and the loss of its outputs, in some precision.
+    """A chain of layers that ends in the logit of two classes, in some precision.
 
     Two logits are kept as one, their difference: the loss sees no more.
     """
 
     layers: tuple[Affine, ...]
-    loss: Loss
 
     @classmethod
     def from_model(cls, model: Model, dtype: DTypeLike) -> "PlainNetwork | None":
         """Read a model as a plain network; ``None`` if it, or its loss, is anything else."""
-        network = model.network
-        if network is None or type(model.loss) is not Loss or model.card.output == "probabilities":
+        network, loss = model.network, model.loss
+        plain = type(loss) is Loss and loss.name == "cross_entropy"
+        if network is None or not plain or model.card.output == "probabilities":
             return None
         *layers, last = network.layers
-        if model.loss.name == "cross_entropy" and len(last.bias) == 2:
+        if len(last.bias) > 2:
+            return None
+        if len(last.bias) == 2:
             weight, bias = last.weight[1:] - last.weight[:1], last.bias[1:] - last.bias[:1]
             last = Affine(last.activation, weight, bias)
         for place, layer in enumerate(layers := [*layers, last]):
             weight = np.ascontiguousarray(layer.weight, dtype=dtype)
             layers[place] = Affine(layer.activation, weight, layer.bias.astype(dtype))
-        return cls(tuple(layers), model.loss)
+        return cls(tuple(layers))
 
     @property
     def factor(self) -> Float[np.ndarray, " m"]:
-        """The weights of a second layer with one output: `InplaceBackprop` leaves them out."""
-        if len(self.layers) == 2 and len(self.layers[1].bias) == 1:
+        """The weights of a second and last layer: `InplaceBackprop` leaves them out."""
+        if len(self.layers) == 2:
             return self.layers[1].weight[0]
         return np.ones(len(self.layers[0].bias), dtype=self.layers[0].weight.dtype)
 
@@ -63,7 +65,7 @@ class InplaceBackprop:
 
     Memory fresh from the system for every product would cost more than the arithmetic.
     ``entry`` is where the first layer's output is to be put (it is used up). The weights of a
-    second layer with one output are left out of gradients: callers take them elsewhere
+    second and last layer are left out of gradients: callers take them elsewhere
     (`PlainNetwork.factor`).
     """
 
@@ -77,15 +79,15 @@ class InplaceBackprop:
             calls += _activate(layer.activation, values[i])
             weight = np.hstack([layer.weight, layer.bias])
             calls.append(partial(np.matmul, weight, extended[i], out=values[i + 1]))
-        calls += _loss_slope(network.loss, values[-1], y)
+        calls += _loss_slope(values[-1], y)
         self.entry, slope = values[0], values[-1]
         self._last = _undo("", slope, slope)
         weights = [layer.weight for layer in layers]
-        if len(slope) == 1 and len(weights) > 2:  # the only weights of an output join those before
+        if len(weights) > 2:  # the weights of the output join those before
             weights[-2] = weights[-2] * weights[-1].T
         for i in reversed(range(1, len(layers))):
             active, back = values[i - 1], slope
-            if i + 1 < len(layers) or len(slope) > 1:
+            if i + 1 < len(layers):
                 back = np.empty_like(active)
                 calls.append(partial(np.matmul, weights[i].T, slope, out=back))
             self._last = _undo(layers[i].activation, back, active)
@@ -102,31 +104,17 @@ class InplaceBackprop:
 
 
 def _loss_slope(
-    loss: Loss, out: Float[np.ndarray, "k n"], y: Shaped[np.ndarray, " n"]
+    out: Float[np.ndarray, "1 n"], y: Shaped[np.ndarray, " n"]
 ) -> list[Callable[[], Any]]:
-    """Return what turns outputs into the loss's gradient, in their place."""
-    if loss.name in ("squared", "absolute"):
-        away = partial(np.subtract, out, y.astype(out.dtype), out=out)
-        if loss.name == "squared":
-            return [away, partial(np.multiply, out, 2, out=out)]
-        return [away, partial(np.sign, out, out=out)]
-    if len(out) == 1:
-        # −s / (1 + exp(s × out)), where s = ±1 is the label: a small slope keeps all its digits.
-        sign = (2 * y[None] - 1).astype(out.dtype)
-        return [
-            partial(np.multiply, out, sign, out=out),
-            partial(np.exp, out, out=out),
-            partial(np.add, out, 1, out=out),
-            partial(np.divide, -sign, out, out=out),
-        ]
-    return [partial(_softmax_slope, out, y)]
-
-
-def _softmax_slope(out: Float[np.ndarray, "k n"], y: Shaped[np.ndarray, " n"]) -> None:
-    out -= out.max(axis=0)
-    np.exp(out, out=out)
-    out /= out.sum(axis=0)
-    out[y, np.arange(len(y))] -= 1
+    """Return what turns a logit into the loss's gradient, in its place."""
+    # −s / (1 + exp(s × out)), where s = ±1 is the label: a small slope keeps all its digits.
+    sign = (2 * y[None] - 1).astype(out.dtype)
+    return [
+        partial(np.multiply, out, sign, out=out),
+        partial(np.exp, out, out=out),
+        partial(np.add, out, 1, out=out),
+        partial(np.divide, -sign, out, out=out),
+    ]
 
 
 def _activate(name: str, h: Float[np.ndarray, "m n"]) -> list[Callable[[], Any]]:

@@ -141,10 +141,6 @@ class BoundPerturbation(BoundMethod):
         run = self.setup.session.executor
         return run.workers or processors() if isinstance(run, Threads) else 1
 
-    def drawn(self, size: int, stream: int) -> Int[np.ndarray, " m"]:
-        """Return places in the sample of people drawn at random."""
-        return self.setup.drawn(size, stream)
-
     @functools.cached_property
     def frame(self) -> Frame:
         """The terms in which everyone is summed up."""
@@ -222,11 +218,6 @@ class BoundPerturbation(BoundMethod):
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
         found: PerturbStats = stats[PRIMARY]
-        if found.n != self.primary.frame.n:
-            raise InvalidSettings(
-                f"{found.n} people were measured, but there are {self.primary.frame.n}. Begin "
-                "again."
-            )
         judgement, jackknife = with_refitted(self._judge_everyone(found.tally), stats, self)
         judgement, control = with_control(judgement, stats, self)
         counts, deciding = found.tally.status_counts, judgement.deciding
