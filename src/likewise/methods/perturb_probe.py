@@ -60,6 +60,7 @@ class PerturbProbe:
         """The terms in which outcomes are added up."""
         return {self.name: self.frame}
 
+    @np.errstate(over="ignore")  # ratios may be as large as they come
     def measure(self, model: Model, block: Block) -> Measured | None:
         """Move the people of a block, and add up what became of them."""
         people, x, y, before = block.once("seen", lambda: self._seen(model, block))
