@@ -290,7 +290,7 @@ class BoundPerturbation(BoundMethod):
 
 def bind_perturbation(setup: Setup) -> BoundPerturbation:
     """Check model, people, metric, map and tests against each other; learn what is missing."""
-    settings, session, trust = setup.settings, setup.session, setup.trust
+    settings, trust = setup.settings, setup.trust
     survey = setup.survey
     metric, settings = _choose_metric(setup, settings)
     map: UnfairMap | None = setup.method
