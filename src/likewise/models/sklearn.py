@@ -168,7 +168,10 @@ def _frame_class() -> Any:
 
 def installed(library: str) -> bool:
     """Tell whether a library can be imported, without importing it."""
-    return importlib.util.find_spec(library) is not None
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ImportError:  # an import hook can refuse what is there
+        return False
 
 
 def decisions(estimator: Any, x: Any) -> Outputs:
