@@ -340,11 +340,8 @@ def make_settings(choices: dict[str, Any], where: str = "") -> Settings:
     place, got, reason = first["loc"], first["input"], first["msg"].removeprefix("Value error, ")
     name = ".".join(map(str, place)) or "settings"
     if first["type"] == "extra_forbidden":
-        section: Any = Settings
-        for part in place[:-1]:
-            field = getattr(section, "model_fields", {}).get(part)
-            section = None if field is None else field.annotation
-        meant = nearest(str(place[-1]), getattr(section, "model_fields", ()))
+        known = [name for section in Choices.__subclasses__() for name in section.model_fields]
+        meant = nearest(str(place[-1]), known)
         raise InvalidSettings(f"There is no setting {name!r}{where}.{meant}")
     shown = "" if isinstance(got, dict | pydantic.BaseModel) else f" (got {got!r})"
     raise InvalidSettings(
