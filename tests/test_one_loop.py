@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 import likewise
 from likewise.data.source import Blocks, Source
 from likewise.errors import InvalidSettings
+from likewise.methods import perturbation
 from likewise.settings import Settings
 from likewise.settings.choices import CHECKS, METHODS
 from outside import CityBlocks, Counted, MeanScores
@@ -189,6 +190,24 @@ def test_an_interrupted_audit_is_continued_where_it_stopped(
     assert done[0] > 0
     assert plain(found.record) == plain(expected.record)
     assert not store.exists()
+
+
+def test_a_resumed_audit_does_not_learn_its_metric_again(files, fitted, tmp_path, monkeypatch):
+    learned = []
+    known = perturbation.learn_metric
+    monkeypatch.setattr(
+        perturbation, "learn_metric", lambda *given: learned.append(1) or known(*given)
+    )
+    how = {"metric": None, "method": likewise.GradientFlow(time=0.5, lam=5.0)}
+    expected = audit(fitted, files["seven"], **how)
+
+    with pytest.raises(KeyboardInterrupt):
+        audit(fitted, files["seven"], store=likewise.Folder(tmp_path / "j"), progress=stop, **how)
+    again = likewise.Folder(tmp_path / "j", resume=True)
+    found = audit(fitted, files["seven"], store=again, **how)
+    assert len(learned) == 2
+    assert plain(found.record) == plain(expected.record)
+    assert found.record.warnings == expected.record.warnings
 
 
 @pytest.mark.slow

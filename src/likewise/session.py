@@ -8,15 +8,17 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
+from likewise import errors
 from likewise.data.source import Blocks, PeopleSource, Source
 from likewise.data.survey import Survey, SurveyJob, total
 from likewise.files import replacing
@@ -35,6 +37,7 @@ LIBRARIES = ("likewise", "numpy")
 """Libraries in whose versions finished blocks may differ."""
 
 Sums = dict[str, Any]
+T = TypeVar("T")
 
 
 class Session(contextlib.ExitStack):
@@ -77,6 +80,28 @@ class Session(contextlib.ExitStack):
             parts.append(part)
             self.tell(what, len(parts), len(tasks))
         return total(iter(parts))
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return what ``make`` returns; a resumed audit reads it, and its warnings, again."""
+        place, blocks = self.journal.section(name), range(1)
+        if place.resumable and blocks in place.done():
+            value, said = unpack(place.read(blocks).tally, {})
+            for category, text in said:
+                warnings.warn(text, getattr(errors, category), stacklevel=2)
+            return value
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            value = make()
+        for one in caught:
+            warnings.warn(one.message, one.category, stacklevel=2)
+        said = [
+            (one.category.__name__, str(one.message))
+            for one in caught
+            if issubclass(one.category, errors.LikewiseWarning)
+        ]
+        if place.resumable:
+            place.keep(FinishedPart(blocks, pack([value, said], {})))
+        return value
 
     def rows(self, record: Any) -> Iterator[pa.Table]:
         """Yield the rows of everyone that the primary probe kept, in the order of blocks.

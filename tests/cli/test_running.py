@@ -1,4 +1,4 @@
-"""``--run``: threads, processes or Ray, and how many."""
+"""``--run``: threads, processes or Ray, how many, and within what memory."""
 
 import pytest
 
@@ -12,7 +12,8 @@ from likewise.executors import Inline, Processes, Ray, Threads
     [
         ("inline", Inline()),
         ("threads:4", Threads(4)),
-        ("processes:3", Processes(3)),
+        ("processes:3,8GB", Processes(3, max_memory=8 * 10**9)),
+        ("inline,1.5 GiB", Inline(max_memory=3 * 2**29)),
         ("ray", lambda: Ray()),
         ("ray:4@ray://head:10001", lambda: Ray("ray://head:10001", 4)),
     ],
@@ -30,3 +31,8 @@ def test_a_place_is_read(text, found):
 def test_another_place_is_one_sentence(text):
     with pytest.raises(InvalidSettings, match="names no place"):
         executor(text)
+
+
+def test_what_is_no_amount_of_memory_is_one_sentence():
+    with pytest.raises(InvalidSettings, match="no amount of memory"):
+        executor("processes:2,much")

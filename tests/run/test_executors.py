@@ -193,6 +193,9 @@ def test_what_cannot_be_run_is_refused():
 
     with pytest.raises(InvalidSettings, match="cannot be sent"):
         list(Processes(1).map(Local(), tasks(2)))
+    for run in (Inline(max_memory=1000), Processes(1, max_memory=1000)):
+        with pytest.raises(InvalidSettings, match="more than --run allows"):
+            list(run.map(Square(), tasks(2)))
     for kind in (Threads, Processes):
         with pytest.raises(InvalidSettings, match="at least one worker"):
             kind(0)

@@ -308,7 +308,8 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         wrapped.loss.check(wrapped(people.x[:10]), targets(people.y[:10], classes))
     performance = performance_of(wrapped, people.x, targets(people.y, classes))
     if metric is None:
-        metric = learn_metric(setup, wrapped, people)
+        learn = functools.partial(learn_metric, setup, wrapped, people)
+        metric = setup.session.once("learned metric", learn)
         if handle.units is not None:
             attached = {"encoder": handle.units.to_json()}
             metric = dataclasses.replace(metric, attached=attached)

@@ -16,6 +16,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import sys
 import threading
@@ -62,7 +63,7 @@ class Job(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What became of one attempt at a task.
+    """What became of one attempt at a task, and the peak memory of the worker's process.
 
     A ``refusal`` was raised on purpose and would be again; a ``failure`` is worth another attempt.
     """
@@ -70,6 +71,7 @@ class Reply:
     answer: Any = None
     refusal: LikewiseError | None = None
     failure: str = ""
+    memory: int = 0
 
 
 class Worker:
@@ -87,7 +89,7 @@ class Worker:
             if self._work is None:
                 self._work = self._begin()
             with single_threaded():
-                return Reply(self._work(task))
+                return Reply(self._work(task), memory=peak_memory())
         except LikewiseError as error:
             return Reply(refusal=error)
         except SystemExit as error:
@@ -156,9 +158,13 @@ class Pool(contextlib.ExitStack):
 
 @dataclasses.dataclass(frozen=True)
 class Executor(abc.ABC):
-    """Workers that answer tasks; ``remote`` if they are processes of their own."""
+    """Workers that answer tasks; ``remote`` if they are processes of their own.
+
+    ``max_memory`` is how many bytes they may take, all together.
+    """
 
     remote: ClassVar[bool] = False
+    max_memory: int | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         workers = getattr(self, "workers", None)
@@ -191,6 +197,7 @@ class Executor(abc.ABC):
                     if reply.refusal is not None:
                         raise reply.refusal
                     if not reply.failure:
+                        self._check_memory(reply.memory)
                         yield task, reply.answer
                         continue
                     failures[task] += 1
@@ -201,6 +208,17 @@ class Executor(abc.ABC):
                             "so far is kept."
                         )
                     waiting.appendleft(task)
+
+    def _check_memory(self, worker: int) -> None:
+        taken = peak_memory()
+        if self.remote:
+            taken += worker * (getattr(self, "workers", None) or processors())
+        if self.max_memory is not None and taken > self.max_memory:
+            raise InvalidSettings(
+                f"The audit takes {taken / 1e6:.0f} MB, more than --run allows "
+                f"({self.max_memory / 1e6:.0f} MB). What is done is kept: continue with --resume "
+                "and fewer workers, or allow more."
+            )
 
 
 @final
@@ -363,7 +381,7 @@ class _Actor:
 
     def answer(self, task: Any) -> Reply:
         reply: Reply = self._ray.get(self._actor.answer.remote(task))
-        return reply
+        return dataclasses.replace(reply, memory=0)  # of this machine, or of another
 
     def end(self, *, interrupted: bool) -> None:
         self._ray.kill(self._actor)
@@ -464,6 +482,12 @@ def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def peak_memory() -> int:
+    """Return the most memory this process has held, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _named(task: Any) -> str:
