@@ -21,23 +21,20 @@ def test_a_model_that_was_trained_on_the_reference_sample_is_suspected():
 
 
 @pytest.mark.parametrize(
-    ("relabel", "why"),
+    ("relabel", "skipped"),
     [
-        (lambda pool: pool, None),
-        (lambda pool: pool.drop(columns="paid"), "for want of labels"),
-        (
-            lambda pool: pool.assign(paid=np.where(pool["paid"], "yes", "no")),
-            "since labels of the reference sample are not the model's classes",
-        ),
+        (lambda pool: pool, False),
+        (lambda pool: pool.drop(columns="paid"), True),
+        (lambda pool: pool.assign(paid=np.where(pool["paid"], "yes", "no")), True),
     ],
 )
-def test_a_model_trained_on_others_is_not_and_without_its_labels_it_is_said(relabel, why):
+def test_a_model_trained_on_others_is_not_and_without_its_labels_it_is_said(relabel, skipped):
     people, pool, others = (population(n, n) for n in (600, 1500, 900))
     model = LogisticRegression().fit(others[list(READ)], others["paid"])
     record = audited(model, people, relabel(pool), "training_pool").record
     assert not record.warnings
-    said = [note for note in record.notes if note.startswith("Not checked")]
-    assert [note.partition(": ")[0] for note in said] == ([f"Not checked, {why}"] if why else [])
+    said = "Not checked, for want of labels that it knows: whether the model was trained on"
+    assert any(note.startswith(said) for note in record.notes) == skipped
 
 
 def test_a_tenth_and_chance_are_the_limits():

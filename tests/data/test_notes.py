@@ -103,9 +103,11 @@ def test_a_pool_that_spells_a_category_otherwise_is_refused_or_noted():
     with pytest.raises(InvalidData, match=r"'district' .*'Bern'.* audited and .*'BERN'.* the pool"):
         compared(plain(), capitals)
     some = pool.assign(district=pool["district"].replace("Bern", "BERN"))
-    share = 100 * (some["district"] == "BERN").mean()
+    count = (some["district"] == "BERN").sum()
     found = compared(plain(), some)
-    assert found[0].startswith(f"'district' is 'BERN' for {share:.2g} % of the pool and for nobody")
+    assert found[0].startswith(
+        f"'district' is 'BERN' for {count} of 600 of the pool and for nobody"
+    )
     assert found[1].startswith("'district' is 'Bern' for")
 
 
@@ -115,11 +117,7 @@ def test_groups_that_the_pool_does_not_have_are_refused_or_counted():
     some = plain()
     some.loc[:4, "sex"] = "x"
     (note,) = compared(some, plain(1))
-    assert note.startswith("5 of 600 people are compared with nobody")
-    assert note.endswith("('x' 5).")
-    pool = plain(1)
-    pool.loc[:9, "sex"] = "X"
-    assert compared(some, pool)[0].endswith("('x' 5), and only the pool has 'X'.")
+    assert note.startswith("'sex' is 'x' for 5 of 600 of the people audited and for nobody of")
     with pytest.raises(
         InvalidData, match=r"'f', 'm' and 'x' among .* and 'f' and 'M ' in the pool"
     ):

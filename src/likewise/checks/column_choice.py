@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, final
 
-import numpy as np
 from typing_extensions import override
 
 from likewise.data.columns import column_groups
-from likewise.data.notes import predictive_area
 from likewise.method import Check, Finding, Sums
 from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, PairsProbe, find_pairs
 from likewise.methods.pair_stats import PairDesign, PairSums
@@ -31,8 +29,6 @@ PEOPLE, POOL = (300, 1_000, 6_000), (900, 4_000, 24_000)
 comparison is made with, and about how many all of them are."""
 
 FIELDS = ("what", "change", "n", "estimate", "lower_bound", "upper_bound", "outcome")
-PREDICTED = 5_000
-"""Rows of the reference sample by which columns are ranked."""
 
 
 def choice_sums(asked: AskedBlock, design: PairDesign, directions: Mapping[str, int]) -> PairSums:
@@ -129,24 +125,12 @@ def other_choices(
 ) -> tuple[dict[tuple[str, str], tuple[str, ...]], list[str]]:
     """Return other choices of columns that may matter, and the columns that are not tried.
 
-    All levels of one category come and go together. Of many remaining columns, those are tried
-    that predict an attribute best.
+    All levels of one category come and go together.
     """
     keep, table = method.context.keep, method.pool.table
-    some = table.slice(0, PREDICTED)
-    groups = [
-        codes[:PREDICTED] == group
-        for codes in method.context.pool_groups.values()
-        for group in range(int(codes.max(initial=0)) + 1)
-    ]
-
-    def predicts(column: tuple[str, tuple[str, ...]]) -> float:
-        return float(np.nanmax([0.5, *(predictive_area(some, column[1], g) for g in groups)]))
-
     protected = {part for name in method.context.groups for part in name.split("×")}
-    own = list(column_groups(table, keep).items())
     free = [name for name in method.remaining if name not in protected and not method.scored]
-    other = sorted(column_groups(table, free).items(), key=predicts, reverse=True)
+    own, other = (list(column_groups(table, names).items()) for names in (keep, free))
     choices = {}
     for name, columns in own[:MOST_COLUMNS]:
         if rest := tuple(column for column in keep if column not in columns):

@@ -7,7 +7,6 @@ from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
 from scipy.special import ndtri
 from typing_extensions import override
 
@@ -50,36 +49,25 @@ class HiddenFactors(Check):
         return Finding({"matched_pairs": {"hidden_factor": tuple(found)}})
 
 
-def deviate(shares: Float[np.ndarray, " q"], bias: float, gamma: float) -> float:
-    r"""Return how many standard deviations the difference is beyond what hidden odds can make.
+def largest_odds(shares: Float[np.ndarray, " q"], bias: float, alpha: float) -> float:
+    r"""Return the largest Γ at which the difference is significant; 1 if it never is, at most 100.
+
+    With :math:`w_q` the shares of pairs in the difference, b what redrawn attributes show, and
+    :math:`t = (\Gamma - 1)/(\Gamma + 1)`, the difference is
 
     .. math::
 
-        z(\Gamma) = \frac{\sum_q w_q - b - \frac{\Gamma - 1}{\Gamma + 1} \sum_q |w_q|}
-        {\sqrt{4 \Gamma / (1 + \Gamma)^2 \sum_q w_q^2}},
+        z(\Gamma) = \frac{\sum_q w_q - b - t \sum_q |w_q|}{\sqrt{(1 - t^2) \sum_q w_q^2}}
 
-    mirrored where :math:`\sum_q w_q` is negative. ``shares`` are :math:`w_q`, those of each pair in
-    the difference; ``bias`` is b, what redrawn attributes show; ``gamma`` is :math:`\Gamma`, at
-    most how many times the odds of two comparable people differ.
+    standard deviations beyond what hidden odds of Γ can make; mirrored where :math:`\sum_q w_q` is
+    negative. That it is the critical value is a quadratic equation in t. At Γ = 1 the test is
+    McNemar's (of decisions), two-sided at level ``alpha``.
     """
-    spread = math.sqrt(4 * gamma * float(shares @ shares)) / (1 + gamma)
-    total = float(shares.sum())
+    total, size = float(shares.sum()), float(np.abs(shares).sum())
     beyond = math.copysign(1.0, total) * (total - bias)
-    beyond -= (gamma - 1) / (gamma + 1) * float(np.abs(shares).sum())
-    return beyond / spread if spread else 0.0
-
-
-def largest_odds(shares: Float[np.ndarray, " q"], bias: float, alpha: float) -> float:
-    """Return the largest Γ at which the difference is still significant; 1 if it never is.
-
-    At Γ = 1 it is McNemar's test (of decisions), two-sided at level ``alpha``.
-    """
-    critical, grid = float(ndtri(1 - alpha / 2)), (0.0, math.log(LARGEST))
-
-    def excess(logarithm: float) -> float:
-        return deviate(shares, bias, math.exp(logarithm)) - critical
-
-    at_one, at_largest = map(excess, grid)
-    if at_one <= 0 or at_largest > 0:
-        return 1.0 if at_one <= 0 else LARGEST
-    return math.exp(float(brentq(excess, *grid, xtol=1e-9)))
+    noise = float(ndtri(1 - alpha / 2)) ** 2 * float(shares @ shares)
+    if not noise or beyond <= math.sqrt(noise):
+        return 1.0
+    inner = noise * (size**2 + noise - beyond**2)
+    t = (beyond * size - math.sqrt(max(inner, 0.0))) / (size**2 + noise)
+    return LARGEST if inner < 0 or t >= 1 else min((1 + t) / (1 - t), LARGEST)

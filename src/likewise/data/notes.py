@@ -150,71 +150,48 @@ def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tu
     A group or column in which both have too little in common is refused: spelled in two ways,
     nobody would be comparable, or the model would be asked about values it does not know.
     """
-    tables: list[Any] = [people.table, pool.table]
     found: list[str] = []
     for name, groups in people.protected.items():
         ours, theirs = (one[~missing(one)].tolist() for one in (groups, pool.protected[name]))
-        found += _compare_groups(name, Counter(ours), Counter(theirs))
+        found += _compare(name, Counter(ours), Counter(theirs), groups=True)
+    tables: list[Any] = [people.table, pool.table]
     for name in columns:
         both = [without_dictionary(table[name]).drop_null() for table in tables]
         words = kind(both[0].type) in ("text", "true/false")
         if words and not all(holds_dates(one, times=True) for one in both):
-            found += _compare_levels(name, *(Counter(one.to_pylist()) for one in both))
+            found += _compare(name, *(Counter(one.to_pylist()) for one in both))
     return tuple(found)
 
 
-def _compare_groups(name: str, ours: Counter[Any], theirs: Counter[Any]) -> Iterator[str]:
-    strange, only = (
-        {group: count for group, count in some.most_common() if group not in others}
-        for some, others in ((ours, theirs), (theirs, ours))
-    )
-    shared = len(ours) - len(strange)
-    if strange and (not shared or (shared < 2 and only)):
-        raise InvalidData(
-            f"{name!r} is {_named(ours)} among the people audited and "
-            f"{_named(theirs) or 'missing'} in the pool, so nobody is comparable. Write both in "
-            "the same way, or give a pool with these groups."
-        )
-    if strange:
-        each = few([f"{group!r} {count:,}" for group, count in strange.items()])
-        other = f", and only the pool has {few(map(repr, only))}" if only else ""
-        yield (
-            f"{sum(strange.values()):,} of {ours.total():,} people are compared with nobody: the "
-            f"pool has nobody of their {name!r} ({each}){other}."
-        )
-
-
-def _compare_levels(name: str, ours: Counter[Any], theirs: Counter[Any]) -> list[str]:
-    """Compare categories: values of one that the other lacks, where some would be expected."""
+def _compare(
+    name: str, ours: Counter[Any], theirs: Counter[Any], *, groups: bool = False
+) -> list[str]:
+    """Compare values of people and pool: those of one that the other lacks, if not by chance."""
     found = []
     for some, others, whose, whom in (
         (theirs, ours, "the pool", "nobody audited"),
         (ours, theirs, "the people audited", "nobody of the pool"),
     ):
-        strange = {
-            value: count
-            for value, count in some.most_common()
-            if value not in others
-            and count >= MIN_COUNT
-            and count * others.total() >= MIN_EXPECTED * some.total()
-        }
+        strange = [value for value, _ in some.most_common() if value not in others]
+        if not (groups and some is ours):
+            least = max(MIN_COUNT, MIN_EXPECTED * some.total() / max(others.total(), 1e-9))
+            strange = [value for value in strange if some[value] >= least]
         if strange:
-            share = 100 * sum(strange.values()) / some.total()
+            count = sum(some[value] for value in strange)
             found.append(
-                f"{name!r} is {few(map(repr, strange), last='or')} for {share:.2g} % of {whose} "
-                f"and for {whom}. Is it spelled in two ways?"
+                f"{name!r} is {few(map(repr, strange), last='or')} for {count:,} of "
+                f"{some.total():,} of {whose} and for {whom}. Is it spelled in two ways?"
             )
-    if found and not ours.keys() & theirs.keys():
+    shared = len(ours.keys() & theirs.keys())
+    if found and shared < 1 + (groups and len(theirs) > shared):
+        ours_named, theirs_named = (
+            few(repr(value) for value, _ in some.most_common()) for some in (ours, theirs)
+        )
         raise InvalidData(
-            f"Nobody audited has a value of {name!r} that occurs in the pool: it is {_named(ours)} "
-            f"among the people audited and {_named(theirs)} in the pool. Write both in the same "
-            "way, or give another pool."
+            f"{name!r} is {ours_named} among the people audited and {theirs_named or 'missing'} in "
+            "the pool, so nobody is comparable. Write both in the same way, or give another pool."
         )
     return found
-
-
-def _named(values: Counter[Any]) -> str:
-    return few(repr(value) for value, _ in values.most_common())
 
 
 def warn_about_scales(

@@ -708,10 +708,7 @@ class BoundMatchedPairs(BoundMethod):
     @property
     def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
         """Asks the model about a few people; again when all is done."""
-        table = self.people.table
-        assert table is not None
-        places = np.unique(np.linspace(0, len(self.people) - 1, 16).astype(np.int64))
-        some = plain(table.take(pa.array(places)))
+        some = plain(self.context.people.table)
         asked, _ = self.context.prepared_pool(self.model)
         return lambda: asked(some)
 
@@ -778,19 +775,15 @@ def _measures(
     favourable: int | None,
 ) -> Measures:
     labelled = () if setup.unlabelled else ("error", "loss")
-    if model.card.task == "regression":
-        if method.measure not in ("auto", "prediction"):
-            raise InvalidSettings(
-                f"The model predicts a number, so its {method.measure} cannot be compared: leave "
-                "method.measure out."
-            )
+    regression = model.card.task == "regression"
+    if method.measure != "auto" and (method.measure == "prediction") != regression:
+        raise InvalidSettings(
+            f"The model {'predicts a number' if regression else 'decides among classes'}, so its "
+            f"{method.measure} cannot be compared: leave method.measure out."
+        )
+    if regression:
         names = ("prediction", *labelled[1:])
         return Measures(names, ("",) * len(names), 1, ())
-    if method.measure == "prediction":
-        raise InvalidSettings(
-            "The model decides among classes, so there is no prediction to compare: use decision "
-            "or score (method.measure)."
-        )
     texts = tuple(map(str, classes))
     if favourable is not None:
         texts = (texts[favourable],)
