@@ -13,9 +13,6 @@ from likewise.methods.matching import (
     Covariates,
     RankScale,
     greedy_pairs,
-    has_overlap,
-    midpoint_tree,
-    nearest_pairs,
     uniforms,
 )
 from likewise.methods.reference_sample import CovariateCoding
@@ -65,26 +62,6 @@ def numbers(*columns):
     return Covariates(np.column_stack(columns).astype(float), np.zeros((len(columns[0]), 0), int))
 
 
-def test_coordinates_are_ranks_scaled_to_a_standard_deviation_of_one():
-    rng = np.random.default_rng(2)
-    pool = numbers(np.exp(rng.normal(size=5000)), rng.normal(size=5000))
-    scale = RankScale.from_pool(pool)
-    points = scale.points(pool, (0, "a"), np.arange(5000))
-    assert points.std(axis=0) * math.sqrt(2) == pytest.approx([1, 1], rel=1e-2)
-    person = numbers([np.median(pool.numeric[:, 0])], [1e9])
-    at = scale.points(person, (0, "b"), np.array([0]))[0]
-    assert at == pytest.approx([math.sqrt(12) / 2 / math.sqrt(2), math.sqrt(6)], abs=6e-3)
-
-
-def test_missing_numbers_are_a_category_with_the_middle_rank():
-    pool = numbers([1, 2, np.nan, 4], [1, 1, 1, np.nan])
-    scale = RankScale.from_pool(pool)
-    assert len(set(scale.cells(pool))) == 3
-    assert scale.cells(numbers([np.nan, 7], [np.nan, 7])).tolist() == [-1, scale.cells(pool)[0]]
-    point = scale.points(pool, (0, "a"), np.arange(4))[2, 0]
-    assert point == pytest.approx(math.sqrt(12) / 2 / math.sqrt(2), abs=6e-3)
-
-
 @pytest.mark.parametrize(
     "write",
     [
@@ -126,22 +103,3 @@ def test_random_numbers_depend_on_position_and_key_alone():
     assert many.mean() == pytest.approx(0.5, abs=0.005)
     assert np.corrcoef(many[1:], many[:-1])[0, 1] == pytest.approx(0, abs=0.015)
     assert len(np.unique(many)) == 100_000
-
-
-def test_nearest_pairs_are_of_the_own_cell_and_nearest_first():
-    rng = np.random.default_rng(4)
-    points, cells = rng.random((300, 3)) * 2, rng.integers(0, 12, 300)
-    second = rng.random(300) < 0.5
-    pairs = greedy_pairs(points, cells, second)
-    tree = midpoint_tree(points, cells, pairs)
-    people, own = rng.random((50, 3)) * 2, rng.integers(-1, 13, 50)
-    found, pair = nearest_pairs(tree, people, own, 6)
-    middle = points[pairs].mean(axis=0)
-    for i in range(50):
-        there = np.flatnonzero(cells[pairs[0]] == own[i])
-        distance = np.sqrt(((middle[there] - people[i]) ** 2).sum(axis=1))
-        order = np.argsort(distance)[:6]
-        assert np.isfinite(found[i]).sum() == len(order)
-        assert pair[i, : len(order)].tolist() == there[order].tolist()
-        close = len(order) >= 4 and np.median(distance[order]) <= 0.8
-        assert has_overlap(found)[i] == close

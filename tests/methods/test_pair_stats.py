@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from likewise.methods.matching import Covariates
-from likewise.methods.pair_stats import ClusterPropensity, pair_design, random_halves
+from likewise.methods.pair_stats import pair_design, random_halves
 from likewise.methods.redraws import fit_propensity, stratified_folds
 from likewise.packing import pack, unpack
 from likewise.stats.decision import DecisionRule, assess
@@ -125,34 +125,6 @@ def test_a_block_without_anyone_of_the_groups_adds_nothing():
     assert empty.compared(0, 0).estimate is None
 
 
-def test_shares_of_pairs_are_those_of_the_comparisons():
-    audit, rows = Audit(), np.arange(300)
-    plan = audit.design.comparison.plan(audit.located(rows))
-    sums = audit.measure([rows])
-    for direction in (0, 1):
-        mine = np.repeat(plan.part // 2 == direction, plan.count)
-        estimate = sums.compared(direction, 0).estimate
-        difference = estimate.other - estimate.own
-        assert sums.pair_differences(direction, 0).sum() == pytest.approx(difference)
-        # Members are of the groups they stand for, and of the person's own cell.
-        assert (audit.pool[1][plan.own[mine]] == direction).all()
-        assert (audit.pool[1][plan.other[mine]] == 1 - direction).all()
-    cell = audit.covariates.category[plan.person, 0]
-    assert (audit.pool[0].category[plan.own, 0] == cell).all()
-    assert (audit.pool[0].category[plan.other, 0] == cell).all()
-
-
-def test_in_halves_people_meet_pairs_of_the_other_half_and_share_units_with_their_pair():
-    audit = Audit(halves=True)
-    plan = audit.design.comparison.plan(audit.located(np.arange(300)))
-    halves = audit.design.halves
-    assert (halves[plan.person] != halves[plan.own]).all()
-    assert (halves[plan.own] == halves[plan.other]).all()
-    units = dict(zip(plan.people, plan.unit, strict=True))
-    pairs = zip(plan.pair, plan.own, plan.other, strict=True)
-    assert len({q for q, *members in pairs if all(units.get(row) == q for row in members)}) > 10
-
-
 def test_people_with_clipped_propensities_leave_if_they_are_many():
     rng = np.random.default_rng(0)
     covariates = numbers(rng.uniform(-1, 1, 1200))
@@ -196,25 +168,6 @@ def test_redraws_compare_about_two_thousand_people_of_a_group_and_always_the_sam
     halves = [pairs[0].plan(audit.located(part)) for part in np.split(rows, 2)]
     together = [*halves[0].people, *(200 + halves[1].people)]
     assert together == plans[0].people.tolist()
-
-
-def test_an_attribute_constant_in_clusters_is_redrawn_for_whole_clusters():
-    n = 240
-    covariates, clusters = people(3, n)[0], np.arange(n) // 4
-
-    def whole(second):
-        return len(np.unique(np.column_stack([clusters, second]), axis=0)) == n // 4
-
-    design = pair_design(covariates, clusters % 2, (0, 1), KEY, clusters=clusters)
-    assert design.clusters_redrawn
-    assert whole(design.redrawn_pool(0))
-    located = design.locate(np.arange(n), covariates, clusters % 2, cluster=clusters + 500)
-    summed = ClusterPropensity.from_people(located)
-    assert summed.constant
-    design = dataclasses.replace(design, people_clusters=summed)
-    assert whole(design.redrawn_people(0, located))
-    mixed = dataclasses.replace(located, second=np.arange(n) % 2 == 0)
-    assert not ClusterPropensity.from_people(mixed).constant
 
 
 def test_folds_hold_whole_clusters_and_equal_shares():

@@ -24,9 +24,8 @@ NEIGHBOURS, REDRAWS, FOLDS = 5, 10, 2
 """Pairs that a person is compared through, redrawn attributes, folds of the propensity they are
 drawn from: as few as decisions allow."""
 
-PEOPLE, POOL = (300, 1_000, 6_000), (900, 4_000, 24_000)
-"""People of each group, audited and of the reference sample: the fewest and the most that one
-comparison is made with, and about how many all of them are."""
+PEOPLE, POOL = 500, 2_500
+"""About how many people of each group, audited and of the reference sample, are compared."""
 
 FIELDS = ("what", "change", "n", "estimate", "lower_bound", "upper_bound", "outcome")
 
@@ -80,13 +79,9 @@ class ColumnChoice(Check):
         for row in leading_rows(method.judge(stats).record["matched_pairs"]):
             design, direction, _ = method.located(row)
             wanted[design.name] = direction
-        count = len(choices) * max(len(wanted), 1)
-        people, pool = (
-            min(max(least, whole // count), most) for least, most, whole in (PEOPLE, POOL)
-        )
         options = {"redraw_count": REDRAWS, "most_neighbours": NEIGHBOURS, "folds": FOLDS}
         bounds = [
-            method.sampled(": ".join(choice), keep=keep, people=people, pool=pool, **options)
+            method.sampled(": ".join(choice), keep=keep, people=PEOPLE, pool=POOL, **options)
             for choice, keep in choices.items()
         ]
         for bound in find_pairs(bounds, wanted):

@@ -91,8 +91,6 @@ BINS = 41
 FOLDS = 20
 """Folds of people and pairs whose influence the record holds, to compare two models by."""
 
-NO_INTERVAL = (math.nan, math.nan)
-
 LIMITS = (1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 5.0)
 """Limits at which the record holds p-values, so that it can be read at another limit."""
 
@@ -581,10 +579,6 @@ def cluster_propensity(asked: AskedBlock, design: PairDesign) -> ClusterPropensi
     return ClusterPropensity.from_people(asked.located(design))
 
 
-RowKey = tuple[str, int, int]
-"""A decided row: name of the design, direction, measure."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class BoundMatchedPairs(BoundMethod):
     """Matched pairs made ready for a model, people and a reference sample.
@@ -700,10 +694,7 @@ class BoundMatchedPairs(BoundMethod):
         groups = sorted((row.group, row.other))
         name = "\t".join((row.attribute, *groups))
         design = next(design for design in self.designs if design.name == name)
-        outcomes = self.context.measures.outcomes[: self.context.measures.deciding]
-        about = row.outcome.removeprefix("not ")
-        measure = outcomes.index(about) if about in outcomes else 0
-        return design, groups.index(row.group), measure
+        return design, groups.index(row.group), self.context.measures.columns.index(row.column)
 
     @property
     def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
@@ -888,9 +879,9 @@ def _design_calls(bound: BoundMatchedPairs) -> Iterator[tuple[str, Callable[[], 
 
 
 def build_pairs_record(
-    bound: BoundMatchedPairs, stats: PairStats, rows: Mapping[RowKey, Assessment]
+    bound: BoundMatchedPairs, stats: PairStats, rows: Mapping[Any, Assessment]
 ) -> MatchedPairsRecord:
-    """Put the comparisons into the record."""
+    """Put the comparisons into the record; keys are name of the design, direction and measure."""
     settings, measures = bound.settings, bound.context.measures
     designs = {design.name: design for design in bound.designs}
     comparisons = _with_mirrors(
@@ -1028,7 +1019,7 @@ def _comparison(
         difference=estimate.difference,
         difference_interval=estimate.difference_interval(bound.settings.alpha),
         ratio=estimate.ratio,
-        interval=NO_INTERVAL if difference else found.interval,
+        interval=(math.nan, math.nan) if difference else found.interval,
         p_value=row.p_value,
         p_adjusted=row.adjusted_p,
         std_error=float(spread.std_error[0]),
