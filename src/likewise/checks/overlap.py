@@ -35,12 +35,13 @@ def overlap_rows(asked: AskedBlock, design: PairDesign) -> PersonRows:
 def largest_difference(
     coding: CovariateCoding, rows: Float[np.ndarray, "n k"], left: Bool[np.ndarray, " n"]
 ) -> str:
-    """Say in which column people who are left out differ most, in standard deviations."""
+    """Say in which column people who are left out differ most, in standard deviations of all."""
     x = coding.indicators(coding.covariates_of(rows))
     groups = np.flatnonzero(left), np.flatnonzero(~left)
     if not all(map(len, groups)):
         return ""
-    gaps = [abs(standardised_difference(column[:, None], groups, groups)) for column in x.T]
+    both = (np.arange(len(x)),) * 2
+    gaps = [abs(standardised_difference(column[:, None], groups, both)) for column in x.T]
     at = int(np.argmax(gaps))
     if not gaps[at]:
         return ""
