@@ -9,7 +9,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 import likewise
-from likewise.cli.app import COMMANDS, Commands
+from likewise.cli.app import COMMANDS
+from likewise.cli.app import command as built
 from likewise.report.export import result_schema
 from likewise.settings.choices import CHECKS, METHODS, Registry, parameters
 from likewise.settings.settings_file import write_settings
@@ -46,7 +47,7 @@ def commands() -> str:
     """Return the help of every command, as it is printed."""
     parts = []
     for name in COMMANDS:
-        command = Commands()[name]
+        command = built(name)
         context = command.make_context(f"likewise {name}", [], resilient_parsing=True)
         context.max_content_width = context.terminal_width = 80
         parts.append(f"## {name}\n\n```text\n{command.get_help(context)}\n```\n")

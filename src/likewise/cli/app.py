@@ -2,8 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, cast, final
+from typing import Annotated, Any, final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -52,32 +51,25 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl(lines)
 
 
-@final
-class Commands(Mapping[str, Any]):
-    """The commands by name, each built when it is first asked for."""
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS:
-            raise KeyError(name)
-        module = importlib.import_module(f"likewise.cli.{MODULES.get(name, name)}")
-        alone = typer.Typer(add_completion=False, **PLAIN)
-        alone.command(name, cls=GroupedCommand)(guarded(getattr(module, name)))
-        return typer.main.get_command(alone)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
+def command(name: str) -> Any:
+    """Return a command, built when it is asked for."""
+    module = importlib.import_module(f"likewise.cli.{MODULES.get(name, name)}")
+    alone = typer.Typer(add_completion=False, **PLAIN)
+    alone.command(name, cls=GroupedCommand)(guarded(getattr(module, name)))
+    return typer.main.get_command(alone)
 
 
 @final
 class CommandGroup(TyperGroup):
     """Shows the line of each command without importing it."""
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = cast(Any, Commands())
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return command(cmd_name) if cmd_name in COMMANDS else None
 
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, and now and then a line where there is none."""
+"""Progress on stderr: a bar on a terminal, for what takes long, and nothing elsewhere."""
 
 import contextlib
 import time
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PATIENCE = 2.0  # seconds before a bar is shown
-BETWEEN = 30.0  # seconds between lines where there is no terminal
 
 SAID = {"measuring": "measuring people", "checking": "checking the result"}
 """What is being done in plain words, of what comes in blocks of people."""
@@ -45,25 +44,15 @@ def progress_bar(
         speed_estimate_period=600,
     )
     tasks: dict[str, Any] = {}
-    shown = now()
+    begun = now()
 
     def tell(what: str, done: int, total: int) -> None:
-        nonlocal shown
-        said = SAID.get(what, what)
         if what not in tasks:
+            said = SAID.get(what, what)
             tasks[what] = bar.add_task(said, total=total, completed=done, words="")
-        task = bar.tasks[bar.task_ids.index(tasks[what])]
-        if done < task.completed:
-            bar.reset(task.id, completed=done)  # begun anew: its speed is another
         words = f"{done:,} of {total:,}{' blocks' * (what in SAID)}"
-        bar.update(task.id, completed=done, total=total, visible=done < total, words=words)
-        if not bar.console.is_terminal:
-            if now() - shown >= BETWEEN and done < total:
-                left = task.time_remaining
-                words += "" if left is None else f", {left / 60:.0f} min left"
-                bar.console.print(f"{said}: {words}", highlight=False, soft_wrap=True)
-                shown = now()
-        elif now() - shown > PATIENCE and not bar.live.is_started:
+        bar.update(tasks[what], completed=done, total=total, visible=done < total, words=words)
+        if bar.console.is_terminal and now() - begun > PATIENCE and not bar.live.is_started:
             bar.start()
 
     try:
