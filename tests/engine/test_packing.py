@@ -6,7 +6,7 @@ from safetensors.numpy import save
 
 from likewise.errors import InvalidFile
 from likewise.packing import pack, unpack
-from likewise.stats.sums import TopK
+from likewise.stats.sums import RatioSums
 
 
 def test_arrays_of_every_kind_and_size_come_back_as_they_were():
@@ -14,7 +14,7 @@ def test_arrays_of_every_kind_and_size_come_back_as_they_were():
     value = {
         "odd": (np.array([True, False, True]), np.arange(6.0).reshape(2, 3).T),
         "none": [np.zeros((0, 4)), None, np.float64(0.1), shared["frame"]],
-        7: TopK(2, np.array([np.inf, -0.0])),
+        7: RatioSums(np.array([np.inf, -0.0])),
         "names": np.array(["a", None, 3], dtype=object),
         "words": np.array(["a", "bc"]),
     }
@@ -26,7 +26,7 @@ def test_arrays_of_every_kind_and_size_come_back_as_they_were():
     assert found["names"].tolist() == ["a", None, 3]
     assert found["words"].tolist() == ["a", "bc"]
     pairs = [*zip(found["odd"], value["odd"], strict=True), (found["none"][0], np.zeros((0, 4)))]
-    for read, written in [*pairs, (found[7].kept, value[7].kept)]:
+    for read, written in [*pairs, (found[7].sums, value[7].sums)]:
         assert read.dtype == written.dtype
         assert read.shape == written.shape
         assert read.tobytes() == written.tobytes()
@@ -39,7 +39,7 @@ def test_arrays_of_every_kind_and_size_come_back_as_they_were():
         '{"same":"frame"}',
         '{"kind":"os:system","fields":{}}',
         '{"kind":"likewise.stats.sums:os","fields":{}}',
-        '{"kind":"likewise.stats.sums:TopK","fields":{"command":"ls"}}',
+        '{"kind":"likewise.stats.sums:RatioSums","fields":{"command":"ls"}}',
         "[" * 10**5,
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from likewise.stats.estimate import ratio_of_sums
 from likewise.stats.frame import TraitLevels
-from likewise.stats.sums import QuantileSketch, RatioSums, TopK
+from likewise.stats.sums import QuantileSketch, RatioSums
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from([0.0, 1e-4, 5.0]))
@@ -49,19 +49,6 @@ def test_quantiles_of_the_sketch_are_within_one_per_cent(values, share):
     assert low * 0.99 <= sketch.quantile(share) <= high * 1.01
     assert sketch.quantile(0) == ordered[0]
     assert sketch.quantile(1) == ordered[-1]
-
-
-@hypothesis.given(
-    values=st.lists(st.floats(-1e9, 1e9), min_size=5, max_size=100), wanted=st.integers(1, 5)
-)
-@hypothesis.settings(max_examples=30)
-def test_the_largest_are_kept(values, wanted):
-    parts = [TopK.of(part, wanted) for part in np.array_split(np.array(values), 4)]
-    for kept in (
-        functools.reduce(operator.add, parts),
-        parts[3] + (parts[1] + parts[0]) + parts[2],
-    ):
-        np.testing.assert_array_equal(kept.values, np.sort(values)[::-1][:wanted])
 
 
 def test_a_histogram_of_the_sketch_counts_everyone(rng):

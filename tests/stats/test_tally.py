@@ -137,12 +137,6 @@ def test_clusters_of_one_are_none_and_a_single_cluster_is_no_sample():
         LossRatioTest()(together)
 
 
-def test_sums_made_with_another_cap_are_refused():
-    tally = Tally.of(people(2), Frame.of(people(2), cap=5.0))
-    with pytest.raises(InvalidSample, match=r"capped at 5.*caps them at 10"):
-        LossRatioTest().evidence(tally)
-
-
 @pytest.mark.parametrize("interval", ["hall", "paper"])
 @pytest.mark.parametrize("spread", [0.0, 4e-18, 1e-15])
 def test_a_spread_that_rounding_explains_is_no_evidence(interval, spread):

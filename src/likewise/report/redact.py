@@ -98,8 +98,7 @@ def _test(test: TestRecord, named: re.Pattern[str]) -> TestRecord:
     """Return a test without words on small groups, and without counts of a few."""
     cells = [test.details[name] for name in TABLE if name in test.details]
     few = set(TABLE) if min(cells, default=0.0) < FEWEST else set()
-    few |= {"at_cap"} if test.details.get("at_cap", 0.0) < FEWEST else set()
-    rounded = {name: round(test.details.get(name, 0.0), -1) for name in (*TABLE, "at_cap")}
+    rounded = {name: round(test.details.get(name, 0.0), -1) for name in TABLE}
     return test.model_copy(
         update={
             "notes": tuple(note for note in test.notes if not named.search(note)),

@@ -184,5 +184,5 @@ class ErrorRateRatioTest(RatioTest):
             # The paper's interval shrinks to a point where nobody's decision changes.
             spread=method != "paper" or estimate.std_error > 0,
             notes=notes,
-            details={**counts, **sample.details},
+            details=counts,
         )

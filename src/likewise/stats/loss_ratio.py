@@ -73,7 +73,7 @@ class CappedTest(RatioTest):
             cap=cap,
             spread=capped.std_error > 0,
             notes=notes + sample.notes,
-            details={**details, **sample.details},
+            details=details,
         )
 
 
@@ -107,7 +107,7 @@ def _diagnosed(tally: Tally, estimate: Estimate) -> tuple[tuple[str, ...], dict[
     if estimate.std_error == 0 and abs(estimate.value - 1) > ROUNDING:
         return ("All ratios are the same, so nothing says how much they vary.",), {}
     k = hill_count(tally.n)
-    index = hill_index(tally.cells.top.values[: k + 1])
+    index = hill_index(tally.cells.top[: k + 1])
     if not index < 3:
         return (), {"hill_index": index}
     so = "the bounds may be somewhat off"

@@ -209,16 +209,11 @@ class RatioTest(abc.ABC):
         """Return what the sums of everyone say, whatever limit they are held against."""
 
     def check_sums(self, frame: Frame) -> None:
-        """Refuse sums that were made for another task, or with another cap than the test's."""
+        """Refuse sums that were made for another task."""
         if frame.task != self.task:
             raise InvalidSample(
                 f"The {self.name.replace('_', ' ')} is tested in a {self.task}, and these people's "
                 f"outcomes are of a {frame.task}."
-            )
-        if (cap := getattr(self, "cap", frame.cap)) != frame.cap:
-            raise InvalidSample(
-                f"The sums were made with ratios capped at {frame.cap:g}, and the test caps them "
-                f"at {cap:g}."
             )
 
     @final

@@ -1,4 +1,4 @@
-"""Sums that merge: power sums of ratios, counts of errors, largest values and quantiles."""
+"""Sums that merge: power sums of ratios, counts of errors, and quantiles."""
 
 import dataclasses
 import math
@@ -139,34 +139,6 @@ class ErrorTable(NamedTuple):
         if self.before == 0:
             return math.inf if self.after else math.nan
         return self.after / self.before
-
-
-@dataclasses.dataclass(frozen=True)
-class TopK:
-    """Order statistics: the largest of many numbers, and perhaps some more, in no order."""
-
-    wanted: int
-    kept: Float[np.ndarray, " m"]
-
-    @classmethod
-    def of(cls, values: Float[np.ndarray, " n"], wanted: int) -> "TopK":
-        """Return the largest of some numbers."""
-        return cls(wanted, values)._trimmed(wanted)
-
-    def __add__(self, other: "TopK") -> "TopK":
-        # Trimming costs as much as the list is long, so it waits until that has doubled.
-        kept = np.concatenate([self.kept, other.kept])
-        return TopK(self.wanted, kept)._trimmed(2 * self.wanted)
-
-    def _trimmed(self, most: int) -> "TopK":
-        if len(self.kept) <= most:
-            return self
-        return TopK(self.wanted, np.partition(self.kept, -self.wanted)[-self.wanted :])
-
-    @property
-    def values(self) -> Float[np.ndarray, " m"]:
-        """The largest numbers, largest first."""
-        return np.sort(self._trimmed(self.wanted).kept)[::-1]
 
 
 BIN_RATIO = 1.02

@@ -20,7 +20,6 @@ from likewise.stats.sums import (
     ErrorTable,
     QuantileSketch,
     RatioSums,
-    TopK,
     power_products,
 )
 
@@ -126,13 +125,14 @@ class CellSums:
     sums
         For each of them, in columns: `COUNTS`, `UNDEFINED`, `LOSS` and `HELD`.
     largest, top
-        The largest loss ratio of every kind, and the largest of all.
+        The largest loss ratio of every kind, and the ``wanted`` largest of all.
     """
 
     kinds: Int[np.ndarray, " k"]
     sums: Float[np.ndarray, "k c"]
     largest: Float[np.ndarray, " k"]
-    top: TopK
+    top: Float[np.ndarray, " m"]
+    wanted: int
 
     @classmethod
     def of(
@@ -146,22 +146,23 @@ class CellSums:
         columns = [np.ones(len(kind)), weight, weight**2, weight**2 * weight, seen.undefined]
         for then in (seen.after, seen.held):
             columns += power_products(then * weight, seen.before * weight)
-        top = TopK.of(seen.after, min(frame.n, hill_count(frame.n) + 1))
-        return cls._joined(kind, np.stack(columns, axis=1), seen.after, top)
+        wanted = hill_count(frame.n) + 1
+        return cls._joined(kind, np.stack(columns, axis=1), seen.after, seen.after, wanted)
 
     @classmethod
-    def _joined(cls, kind: Any, columns: Any, largest: Any, top: TopK) -> "CellSums":
+    def _joined(cls, kind: Any, columns: Any, largest: Any, top: Any, wanted: int) -> "CellSums":
         """Add up lines of the same kind."""
         kinds, place = np.unique(kind, return_inverse=True)
         sums = [np.bincount(place, weights=own, minlength=len(kinds)) for own in columns.T]
         most = np.ones(len(kinds))
         np.maximum.at(most, place, largest)
-        return cls(kinds, np.stack(sums, axis=1), most, top)
+        return cls(kinds, np.stack(sums, axis=1), most, np.sort(top)[::-1][:wanted].copy(), wanted)
 
     def __add__(self, other: "CellSums") -> "CellSums":
         kinds, sums = np.append(self.kinds, other.kinds), np.vstack([self.sums, other.sums])
         largest = np.append(self.largest, other.largest)
-        return CellSums._joined(kinds, sums, largest, self.top + other.top)
+        top = np.append(self.top, other.top)
+        return CellSums._joined(kinds, sums, largest, top, self.wanted)
 
 
 def hill_count(n: int) -> int:
@@ -371,11 +372,6 @@ class Sample:
     def degrees(self) -> float:
         r"""Degrees of freedom of a standard error, :math:`G_\text{eff} - 1` on a design."""
         return math.inf if self.simple else max(1.0, self.effective_n - 1)
-
-    @property
-    def details(self) -> dict[str, float]:
-        """The design effect of the weights, for the record; nothing if there is no design."""
-        return {} if self.simple else {"kish": self.kish}
 
     def named(self, method: str) -> str:
         """Return the name of a method on this design."""
