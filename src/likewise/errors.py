@@ -69,24 +69,8 @@ class LikewiseWarning(UserWarning):
     """Base of all warnings given on purpose."""
 
 
-class ScaleWarning(LikewiseWarning):
-    """Columns on scales so different that one penalty cannot suit them all."""
-
-
 class StatisticalWarning(LikewiseWarning):
     """The numbers are right, but an assumption behind their interpretation is doubtful."""
-
-
-class CostWarning(LikewiseWarning):
-    """The answer will be right, but takes more time or memory than it has to."""
-
-
-class ConversionWarning(LikewiseWarning):
-    """Something was read in another way than the user may expect."""
-
-
-class TrainingWarning(LikewiseWarning):
-    """A model was trained in another way than its name promises."""
 
 
 def import_optional(library: str, extra: str, what: str) -> Any:

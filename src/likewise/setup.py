@@ -14,7 +14,6 @@ from likewise.audit_data import AuditData
 from likewise.data.source import PeopleSource, Source, TableSource, as_source, check_count
 from likewise.data.survey import SAMPLE_SIZE, Survey
 from likewise.errors import (
-    ConversionWarning,
     InvalidSettings,
     LikewiseWarning,
     MissingValues,
@@ -103,7 +102,7 @@ class Setup:
             warnings.warn(
                 f"The {wrapped.card.kind} gives no probabilities, so it is audited by its "
                 "decisions: error rates (the 0-1 loss) decide. Scores only lead the search.",
-                ConversionWarning,
+                LikewiseWarning,
                 stacklevel=2,
             )
         return wrapped, ModelHandle(self.given, self.trust, about, wrapped)

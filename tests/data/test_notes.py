@@ -8,7 +8,7 @@ import pytest
 import likewise
 from likewise.data.notes import data_notes, pool_notes, warn_about_scales
 from likewise.data.source import as_source
-from likewise.errors import InvalidData, ScaleWarning
+from likewise.errors import InvalidData, LikewiseWarning
 
 N = 600
 
@@ -153,7 +153,7 @@ def test_features_on_one_scale_are_no_cause_for_a_warning(scales):
 
 @pytest.mark.parametrize(("scales", "name"), [((1, 7500), "b"), ((0.01, 1), "a"), ((0.1, 15), "b")])
 def test_features_on_other_scales_are_named(scales, name):
-    with pytest.warns(ScaleWarning, match=f"'{name}'"):
+    with pytest.warns(LikewiseWarning, match=f"'{name}'"):
         warn_about_scales(columns(*scales), ("a", "b"), 50)
-    with pytest.warns(ScaleWarning, match=r"'b' \(standard deviation 100\) costs 5e\+05"):
+    with pytest.warns(LikewiseWarning, match=r"'b' \(standard deviation 100\) costs 5e\+05"):
         warn_about_scales(np.array([[0.0, 0.0], [2.0, 200.0]]), ("a", "b"), 50)

@@ -18,7 +18,13 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from likewise.errors import CostWarning, InvalidData, InvalidModel, InvalidSettings, Untrustworthy
+from likewise.errors import (
+    InvalidData,
+    InvalidModel,
+    InvalidSettings,
+    LikewiseWarning,
+    Untrustworthy,
+)
 from likewise.run.executors import (
     Inline,
     Processes,
@@ -263,12 +269,12 @@ def test_control_c_ends_all_without_a_word(tmp_path, ended, early):
 @pytest.mark.slow
 def test_ray_gives_the_same_answers_and_warns(tmp_path):
     pytest.importorskip("ray")
-    with pytest.warns(CostWarning, match="firewall"):
+    with pytest.warns(LikewiseWarning, match="firewall"):
         done = dict(Ray(workers=2).map(Square(), tasks(10)))
     assert done == {task: float(task.start) ** 2 for task in tasks(10)}
-    with pytest.warns(CostWarning), pytest.raises(InvalidData, match="no model"):
+    with pytest.warns(LikewiseWarning), pytest.raises(InvalidData, match="no model"):
         list(Ray(workers=1).map(FailsAtStart(), tasks(2)))
-    with pytest.warns(CostWarning):
+    with pytest.warns(LikewiseWarning):
         done = dict(Ray(workers=2).map(Moody(tmp_path, 1, "kill"), tasks(6)))
     assert done == {task: task.start for task in tasks(6)}
 

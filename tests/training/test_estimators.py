@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
+from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
 from likewise.training import (
     BaselineClassifier,
     FairBoostingClassifier,
@@ -58,7 +58,7 @@ def people(n: int = 600, seed: int = 8) -> pd.DataFrame:
 X = ["zone", "age", "years", "hours"]
 
 
-@pytest.mark.filterwarnings("ignore::likewise.errors.TrainingWarning")
+@pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(
     "estimator", [*ALL, BaselineClassifier(max_iter=60, learning_rate=0.01)], ids=name_of
@@ -156,7 +156,7 @@ def test_weights_say_whom_the_model_fits(estimator):
     ],
     ids=["SenSR", "SenSeI", "boosting", "boosting, a column that says nothing may matter"],
 )
-@pytest.mark.filterwarnings("ignore:The least:likewise.errors.TrainingWarning")
+@pytest.mark.filterwarnings("ignore:The least:likewise.errors.LikewiseWarning")
 def test_defaults_do_not_destroy_accuracy_and_say_what_they_chose(estimator):
     table, test = people(1500, 1), people(1500, 2)
     parameter, (none, *strengths) = type(estimator).strength
@@ -193,7 +193,7 @@ def test_the_torch_module_gives_the_same_probabilities_and_can_be_pickled(estima
 def test_without_protected_attributes_the_unconstrained_model_is_trained_with_a_warning(estimator):
     table = people()
     seeded = clone(estimator).set_params(random_state=3)
-    with pytest.warns(TrainingWarning, match="no protected attributes"):
+    with pytest.warns(LikewiseWarning, match="no protected attributes"):
         found = seeded.fit(table[X], table["paid"]).predict_proba(table[X])
     if isinstance(estimator, ProjectClassifier):
         plain = BaselineClassifier(max_iter=5, random_state=3).fit(table[X], table["paid"])

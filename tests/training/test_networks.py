@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from likewise.audit_data import AuditData
-from likewise.errors import InvalidData, MissingExtra, TrainingWarning
+from likewise.errors import InvalidData, LikewiseWarning, MissingExtra
 from likewise.methods.learn_metric import sensitive_subspace
 from likewise.training import (
     BaselineClassifier,
@@ -204,7 +204,7 @@ def test_the_mixture_is_the_weighted_mean_of_its_members_to_the_last_digits(rng)
 def test_rates_differ_less_between_groups_than_without_the_constraint(rng):
     x, y, trait = sample(rng, 2000, 1.0)
     fair = ReductionsClassifier(difference_bound=0.03).fit(x, y, protected={"trait": trait})
-    with pytest.warns(TrainingWarning):
+    with pytest.warns(LikewiseWarning):
         plain = ReductionsClassifier().fit(x, y)
     assert odds_gap(plain.predict(x), y, trait) > 0.2
     assert odds_gap(fair.predict(x), y, trait) < 0.5 * odds_gap(plain.predict(x), y, trait)

@@ -268,7 +268,7 @@ def test_categories_that_may_matter_are_equal_where_enough_people_have_them():
     assert 0 < rare < 1
 
 
-@pytest.mark.filterwarnings("ignore::likewise.errors.ConversionWarning")
+@pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 def test_what_cannot_be_averaged_is_refused_in_a_sentence():
     people = population(200, 6, 0.5)
     x, y = people[X], people["paid"]

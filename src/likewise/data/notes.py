@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from likewise.audit_data import AuditData, missing
 from likewise.data.columns import days, holds_dates, is_missing, kind, numbers, without_dictionary
 from likewise.data.survey import Survey
-from likewise.errors import InvalidData, ScaleWarning, few
+from likewise.errors import InvalidData, LikewiseWarning, few
 
 MIN_REPEATED = 0.01  # share of repeated rows from which on they are noted
 PERFECT_AUC = 0.999  # area under the ROC curve from which on a column tells the label
@@ -221,6 +221,6 @@ def warn_about_scales(
     warnings.warn(
         f"The features are not on one scale: at lam = {lam:g} a move of one standard deviation "
         f"in {found}. Standardise them with an encoder, or choose lam for these units.",
-        ScaleWarning,
+        LikewiseWarning,
         stacklevel=2,
     )

@@ -30,10 +30,10 @@ import threadpoolctl
 from typing_extensions import override
 
 from likewise.errors import (
-    CostWarning,
     InvalidModel,
     InvalidSettings,
     LikewiseError,
+    LikewiseWarning,
     MissingExtra,
     Untrustworthy,
     in_short,
@@ -354,7 +354,7 @@ class Ray(Executor):
         warnings.warn(
             "Ray opens ports of its own on this machine; keep it behind a firewall. Its dashboard "
             "and usage statistics are off.",
-            CostWarning,
+            LikewiseWarning,
             stacklevel=2,
         )
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from likewise.audit_data import AuditData
-from likewise.errors import InvalidData, InvalidSettings, TrainingWarning, nearest
+from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning, nearest
 from likewise.methods.learn_metric import sensitive_subspace
 from likewise.methods.metric import ProjectionMetric
 
@@ -128,7 +128,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
             raise InvalidData(said)
         if not columns and self._needs_protected():
             none = f"{type(self).__name__} was given no protected attributes (protected=…)"
-            warnings.warn(f"{none}: it trains the plain model.", TrainingWarning, stacklevel=2)
+            warnings.warn(f"{none}: it trains the plain model.", LikewiseWarning, stacklevel=2)
         # A label that only people of weight zero have is nobody's.
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
@@ -200,7 +200,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
             f"The least {parameter} tried, {strengths[0]:g}, loses {lost:.3f} of balanced "
             f"accuracy on held-out people, more than {self.max_loss:g}. It is used."
         )
-        warnings.warn(said, TrainingWarning, stacklevel=4)
+        warnings.warn(said, LikewiseWarning, stacklevel=4)
         return strengths[0]
 
     def __sklearn_tags__(self) -> Any:
