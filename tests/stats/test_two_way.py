@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likewise.stats.decision import Compared, DecisionRule, assess, decide, rarer_outcome
-from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.two_way import EvenPowers, TwoWay
 
 
@@ -275,11 +274,3 @@ def test_a_decision_that_is_never_made_lacks_events_and_not_people():
     row = assess(compared(halves), DecisionRule())
     assert row.p_value == 1
     assert decide({"a": row}).rows["a"].reason == "events"
-
-
-def test_holm_is_that_of_statsmodels():
-    from statsmodels.stats.multitest import multipletests
-
-    p = {"a": 0.01, "b": 0.2, "c": 0.011, "d": 1.0, "e": 0.03}
-    want = multipletests(list(p.values()), method="holm")[1]
-    assert list(holm_adjusted(p).values()) == pytest.approx(list(want))

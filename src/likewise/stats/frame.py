@@ -105,15 +105,23 @@ class Frame:
     def of(cls, outcomes: Outcomes, cap: float = 10.0) -> "Frame":
         """Return what the outcomes of everyone, in memory, say."""
         n = len(outcomes)
-        weight = checked_weights(n, outcomes.weight, outcomes.cluster)
-        each = np.ones(n) if weight is None else weight
+        if n < 2:
+            raise InvalidSample(f"There are {n} people; a test needs at least 2.")
+        each = np.ones(n) if outcomes.weight is None else outcomes.weight
+        if bad := int((~((each > 0) & np.isfinite(each))).sum()):
+            raise InvalidSample(f"{bad} of {n} weights are not positive numbers.")
+        gaps = 0 if outcomes.cluster is None else int(missing(outcomes.cluster).sum())
+        if gaps:
+            raise InvalidSample(
+                f"{gaps} of {n} people have no cluster. Give each one, if need be their own."
+            )
         task = str(outcomes.about.get("task", "classification"))
         return cls(
             n=n,
             task=task,
             classes=2 if task == "regression" else _classes(outcomes),
             monotone=outcomes.monotone,
-            weighted=weight is not None,
+            weighted=bool(np.ptp(each) > 0),
             clustered=outcomes.cluster is not None,
             cap=cap,
             limit=cap * float(each @ outcomes.loss_before) / float(each.sum()),
@@ -147,24 +155,6 @@ class Frame:
     def bare(self) -> "Frame":
         """Return the frame without groups and horizons, for people who are only tested."""
         return dataclasses.replace(self, traits={}, horizons=())
-
-
-def checked_weights(
-    n: int,
-    weight: Float[np.ndarray, " n"] | None,
-    cluster: Shaped[np.ndarray, " n"] | None,
-) -> Float[np.ndarray, " n"] | None:
-    """Return weights that a test can be made with; equal ones are none. All need a cluster."""
-    if n < 2:
-        raise InvalidSample(f"There are {n} people; a test needs at least 2.")
-    bad = 0 if weight is None else int((~((weight > 0) & np.isfinite(weight))).sum())
-    if bad:
-        raise InvalidSample(f"{bad} of {n} weights are not positive numbers.")
-    if gaps := 0 if cluster is None else int(missing(cluster).sum()):
-        raise InvalidSample(
-            f"{gaps} of {n} people have no cluster. Give each one, if need be their own."
-        )
-    return weight if weight is not None and np.ptp(weight) > 0 else None
 
 
 def _classes(outcomes: Outcomes) -> int:

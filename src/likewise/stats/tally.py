@@ -350,12 +350,6 @@ class Sample:
         kinds = self._kinds if kinds is None else kinds
         return self.tally.clusters.totals(column, kinds)[self._present]
 
-    @property
-    def kish(self) -> float:
-        r"""Kish's design effect, :math:`n \sum w^2 / (\sum w)^2`; one if all count alike."""
-        weighted = self.tally.frame.weighted
-        return self._people / (self._weight**2 / self._squared) if weighted else 1.0
-
     @functools.cached_property
     def effective_n(self) -> float:
         r"""Kish's effective number of units, :math:`(\sum W)^2/\sum W^2`."""
@@ -383,7 +377,8 @@ class Sample:
         """What a reader should know about weights and clusters, in sentences."""
         notes: tuple[str, ...] = ()
         if self.tally.frame.weighted:
-            notes += (f"People count by their weights (Kish's design effect {self.kish:.2f}).",)
+            kish = self._people * self._squared / self._weight**2
+            notes += (f"People count by their weights (Kish's design effect {kish:.2f}).",)
         if self.clusters is None:
             return notes
         few = self.degrees < FEW
