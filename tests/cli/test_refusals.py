@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from helpers import run
+from likewise.cli.init import _association
 from likewise.models import save_model
 
 
@@ -129,6 +130,7 @@ def test_files_no_audit_wrote_are_refused(tmp_path, text):
 
 PIPED = """
 import typer
+from likewise.cli.init import _association
 from likewise.cli.exits import guarded
 
 app = typer.Typer()
@@ -202,3 +204,24 @@ def test_a_settings_file_lists_every_column_and_no_value_ends_a_comment(world, t
     assert tomllib.loads(text)["columns"] == {"protected": ["sex"]}
     for name in people.column_names:
         assert re.search(rf"^#   {name} .*(;|,)", text, re.MULTILINE)
+    assert text.count("sex: association") == 4
+
+
+def test_association_is_about_zero_for_any_random_column_and_one_for_a_copy():
+    rng = np.random.default_rng(0)
+    days = rng.permutation(np.datetime64("2020-01-01") + np.arange(1500))
+    sex = rng.choice(["f", "m"], 1500)
+    rows = pa.table(
+        {
+            "sex": sex,
+            "copy": np.char.upper(sex),
+            "date": days,
+            "text": days.astype(str),
+            "time": [f"{day} 12:30:00" for day in days],
+            "name": [f"n{k}" for k in range(1500)],
+            "number": rng.normal(size=1500),
+        }
+    )
+    assert _association(rows, "copy", "sex") == pytest.approx(1)
+    for name in rows.column_names[2:]:
+        assert _association(rows, name, "sex") < 0.08

@@ -29,8 +29,9 @@ PREFIX = "sensitivity: "
 class Sensitivity(Check):
     """Other metrics and penalties, tried on some of the people; the first line is the choice made.
 
-    One free direction is dropped at a time, and the penalty λ halved and doubled. Bounds are those
-    of a fixed metric, whatever the verdict uses. Flips do not go by a metric.
+    One free direction is dropped at a time, and the penalty λ halved, doubled and made infinite:
+    then free directions alone are left. Bounds are those of a fixed metric, whatever the verdict
+    uses. Flips do not go by a metric.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("perturbation",)
@@ -48,6 +49,9 @@ class Sensitivity(Check):
         if isinstance(map, GradientFlow) and not map.free_only:
             for lam in (0.5 * map.lam, 2.0 * map.lam):
                 trials.append(("λ", f"{lam:g}", metric, map.with_penalty(lam)))
+            if len(metric.free):  # the limit of an infinite penalty
+                free_only = dataclasses.replace(map.with_penalty(map.lam), free_only=True)
+                trials.append(("λ", "∞", ProjectionMetric(metric.free), free_only))
         for what, change, other, moved in trials if len(trials) > 1 else ():
             yield method.probe(f"{PREFIX}{what}; {change}", moved, other, subsample=SAMPLE)
 

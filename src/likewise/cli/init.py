@@ -1,6 +1,7 @@
 """``likewise init``: write a settings file that lists every column and the choices to make."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ def init(
     ),
     protected: options.Protected = None,
     assigned: options.Set = None,
+    trust: options.Trust = False,
 ) -> None:
     """Write likewise.toml: every column with what is known of it, and the choices to make.
 
@@ -49,12 +51,14 @@ def init(
     named = options.names(protected) or ()
     for name in named:
         require(name, rows.column_names, "protected")
+    read, kind = _read_by(model, rows, trust=trust)
     given = {
+        "kind": kind,
         "model": json.dumps(model, ensure_ascii=False),
         "data": json.dumps([str(path) for path in data]),
         "protected": f"protected = {json.dumps(list(named))}" if named else PROTECTED,
         "csv": "".join(f"\n{line}" for line in write_settings(chosen).splitlines()[2:]),
-        "columns": "\n".join(_columns(rows)),
+        "columns": "\n".join(_columns(rows, read, named)),
     }
     write_whole(output, TEMPLATE.format(**given).encode())
     wanted = "label and may_matter" if named else "label, protected and may_matter"
@@ -64,6 +68,7 @@ def init(
 PROTECTED = "# protected = []          # sex, race, age group, …"
 TEMPLATE = """\
 # Choices of an audit. Fix them before you look at results: likewise audit
+# Model: {kind}
 
 [files]
 model = {model}
@@ -86,8 +91,18 @@ data = {data}
 """
 
 
-def _columns(rows: Any) -> Iterator[str]:
-    """Yield one line of comment a column: its type and examples."""
+def _read_by(model: str, rows: Any, *, trust: bool) -> tuple[tuple[str, ...], str]:
+    """Return the columns that the model reads, as far as it says so, and what it is."""
+    from likewise.models import as_model, open_model
+
+    given = open_model(model, trust=trust)
+    card = as_model(given).card
+    named = {*card.features, *map(str, getattr(given.content, "feature_names_in_", ()))}
+    return tuple(name for name in rows.column_names if name in named), card.kind
+
+
+def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> Iterator[str]:
+    """Yield one line of comment a column: type, examples, use, association with attributes."""
     import pyarrow.compute as pc
 
     from likewise.report.escaping import on_one_line
@@ -98,6 +113,28 @@ def _columns(rows: Any) -> Iterator[str]:
         shown = [f"{v:.4g}" if isinstance(v, float) else str(v)[:20] for v in values[:EXAMPLES]]
         shown += [f"… ({len(values):,} values)"] if len(values) > EXAMPLES else []
         facts = [str(rows[name].type).removeprefix("large_"), ", ".join(shown)]
+        facts += ["read by the model"] if name in read else [] if read else ["reading unknown"]
+        facts += [
+            f"{attribute}: association {_association(rows, name, attribute):.2f}"
+            for attribute in protected
+            if attribute != name
+        ]
         # On one line: neither a name nor a value must end the comment.
         said = printable(on_one_line("; ".join(facts)))
         yield f"#   {printable(on_one_line(name)):{wide}}  {said}"
+
+
+def _association(rows: Any, name: str, attribute: str) -> float:
+    """Return Cramér's V (Bergsma's, 0 in the mean by chance) of a column with an attribute."""
+    from scipy.stats.contingency import chi2_contingency, crosstab
+
+    from likewise.data.columns import without_dictionary
+    from likewise.data.notes import binned
+
+    counts = crosstab(*(binned(without_dictionary(rows[c])) for c in (name, attribute))).count
+    n, sizes = counts.sum() - 1, [size - 1 for size in counts.shape]
+    if n < 1 or not all(sizes):
+        return 0.0
+    excess = chi2_contingency(counts, correction=False).statistic / (n + 1)
+    excess -= sizes[0] * sizes[1] / n
+    return math.sqrt(max(0.0, excess) / max(min(size - size**2 / n for size in sizes), 1e-9))

@@ -26,6 +26,11 @@ COLOURS = {
     "invalid": "red",
 }
 
+DIAGNOSTICS = {
+    "mean_fair_distance": "mean fair distance",
+    "theorem_a1_bound": "Theorem A.1: bound on the effect of the metric's error, of use if small",
+}
+
 Fact = tuple[str, str]
 
 
@@ -209,6 +214,8 @@ def _details(record: Record, width: int) -> Iterator[str]:
         said = f"{said}{capped}, by {test.interval_method}"
         facts.append(("Test", f"{test_name(test.test)}, {test.method}: {said}"))
     facts += text.error_words(record)
+    for name, value in record.diagnostics.items() if record.metric is not None else ():
+        facts.append(("Diagnostic", f"{DIAGNOSTICS.get(name, name)}: {number(value)}"))
     for fact in facts:
         yield from _fact(fact, width, 3)
     # A command is not broken, so that it can be pasted.
