@@ -7,7 +7,6 @@ from sklearn.neural_network import MLPClassifier
 
 import likewise
 from likewise.audit_data import AuditData
-from likewise.errors import StatisticalWarning
 from likewise.models import as_model
 from likewise.settings import Settings
 
@@ -84,14 +83,6 @@ def test_models_that_hide_their_gradient_are_caught(world, last, output):
     assert misses(record)
     if last is rounded:  # the flow itself finds nothing
         assert record.verdict != "evidence"
-
-
-def test_disagreement_about_the_tolerance_is_said(world):
-    people, metric, model = world
-    flow = likewise.GradientFlow(time=0.05)
-    with pytest.warns(StatisticalWarning, match="disagree about the tolerance"):
-        record = likewise.audit(model, people, metric=metric, method=flow).record
-    assert any("disagree" in warning for warning in record.warnings)
 
 
 def test_an_invariant_model_is_never_rejected_along_free_directions(world):

@@ -23,6 +23,8 @@ SAMPLE = (1000, 3)
 
 PREFIX = "sensitivity: "
 
+FOUND = ("n", "estimate", "lower_bound", "upper_bound", "outcome")  # what is noted of each test
+
 
 @final
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Sensitivity(Check):
 
     @override
     def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
-        if not method.goes_by_metric:
+        if not method.map.goes_by_metric:
             return
         metric, map = method.metric, method.map
         trials: list[tuple[str, str, FairMetric, UnfairMap]] = [("as chosen", "", metric, map)]
@@ -63,17 +65,8 @@ class Sensitivity(Check):
                 continue
             what, _, change = name.removeprefix(PREFIX).partition("; ")
             test = method.tested(stats[name].tally).deciding
-            tried.append(
-                SensitivityRecord(
-                    what=what,
-                    change=change,
-                    n=test.n,
-                    estimate=test.estimate,
-                    lower_bound=test.lower_bound,
-                    upper_bound=test.upper_bound,
-                    outcome=test.outcome,
-                )
-            )
+            found = {name: getattr(test, name) for name in FOUND}
+            tried.append(SensitivityRecord(what=what, change=change, **found))
         bound = theorem_a1_bound(method, 1.0)
         return Finding({"sensitivity": tuple(tried), "diagnostics": {"theorem_a1_bound": bound}})
 
@@ -88,10 +81,7 @@ def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:
     flow, projected = method.map, isinstance(method.metric, ProjectionMetric)
     if not isinstance(flow, GradientFlow) or flow.free_only or not projected:
         return math.nan
-    rows = np.arange(len(method.x))
-    if len(rows) > SAMPLE[0]:
-        rng = np.random.default_rng([0, SAMPLE[1]])
-        rows = np.sort(rng.choice(len(rows), SAMPLE[0], replace=False))
+    rows = method.setup.drawn(*SAMPLE)
     x, y = method.x[rows], method.y[rows]
     gradient = method.model.loss_gradient(x, y)
     losses = method.model.loss(method.model(x), y)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.audit_data import AuditData
-from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, nearest
+from likewise.errors import InvalidData, InvalidSettings, nearest
 from likewise.methods.metric import FairMetric, columns_of
 from likewise.methods.reach import NUMBERS, candidate_losses, worst_candidate
 from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
@@ -105,12 +105,6 @@ class Flip(UnfairMap):
         if self.values is None:
             raise InvalidSettings(
                 "Which values are swapped is learned from people: let an audit do it."
-            )
-        last = max((max(c) for c, _ in self.values if not isinstance(c, str)), default=-1)
-        if metric.quadratic and last >= metric.free.shape[1]:
-            raise InvalidMetric(
-                f"Feature {last + 1} is to be swapped, but the metric was made for "
-                f"{metric.free.shape[1]} features."
             )
         return BoundFlip(self.values, model)
 

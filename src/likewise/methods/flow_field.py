@@ -13,7 +13,7 @@ from jaxtyping import Float, Shaped
 from numpy.typing import DTypeLike
 from typing_extensions import override
 
-from likewise.methods.metric import FairMetric, ProjectionMetric, QuadraticForm, QuadraticMetric
+from likewise.methods.metric import FairMetric, ProjectionMetric, QuadraticForm
 from likewise.methods.solvers import SemilinearField, State
 from likewise.models.base import Model
 
@@ -48,10 +48,7 @@ class Coordinates:
         if isinstance(metric, ProjectionMetric):
             rates = np.array([2 * lam] * d + [0.0] * k, dtype=dtype)
             return cls(rates, metric.free.astype(dtype), thin=True)
-        if isinstance(metric, QuadraticMetric):
-            values, vectors = metric.eigenvalues, metric.eigenvectors
-        else:
-            values, vectors = np.linalg.eigh(metric.function(lambda s: s, np.eye(d)))
+        values, vectors = np.linalg.eigh(metric.function(lambda s: s, np.eye(d)))
         directions = np.ascontiguousarray(vectors.T, dtype=dtype)
         return cls((2 * lam * values).astype(dtype), directions)
 

@@ -65,6 +65,11 @@ from likewise.verdict import Verdict
 
 SHOWN, BINS = 10, 40  # loadings that are shown of each direction, and bins of the histogram
 
+UNBOUNDED = (
+    "the numerical error of the flow could not be bounded; shorten its time, or search the "
+    "plausible region (--method reach)"
+)
+
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
@@ -192,14 +197,9 @@ class BoundPerturbation(BoundMethod):
         return groups_of(self.metric, self.survey, self.source, self.block_size)
 
     @property
-    def goes_by_metric(self) -> bool:
-        """Whether another metric moves people elsewhere."""
-        return self.map.goes_by_metric
-
-    @property
     def learned(self) -> bool:
         """Whether the method goes by a metric that was learned."""
-        return self.metric.origin is not None and self.goes_by_metric
+        return self.metric.origin is not None and self.map.goes_by_metric
 
     @functools.cached_property
     def primary(self) -> PerturbProbe:
@@ -254,11 +254,13 @@ class BoundPerturbation(BoundMethod):
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
             "perturbed": perturbed_people(found.worst, self.people) if found.worst else (),
-            "metric": metric_record(self) if self.goes_by_metric else None,
+            "metric": metric_record(self) if self.map.goes_by_metric else None,
             "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
             "skipped": tuple(name for name, left_out in skipped.items() if left_out),
         }
-        causes = (*_numerical_causes(self.numerical_error), *troubles(counts))
+        error, causes = self.numerical_error, troubles(counts)
+        if error is not None and math.isinf(error.error_bound):
+            causes = (UNBOUNDED, *causes)
         return Verdict(outcome, reason, record=record, detail=judgement).refused(*causes)
 
     def tested(self, tally: Tally, map: str | None = None) -> Judgement:
@@ -400,16 +402,6 @@ def _check_held(metric: FairMetric, people: AuditData, settings: Settings) -> No
                 f"Under this metric people who differ in {features[j]!r} are alike, but that may "
                 "matter (columns.may_matter). Learn the metric with --may-matter."
             )
-
-
-def _numerical_causes(error: NumericalErrorRecord | None) -> tuple[str, ...]:
-    """Return why the numerical error of the flow makes the result invalid, if it does."""
-    if error is None or math.isfinite(error.error_bound):
-        return ()
-    return (
-        "the numerical error of the flow could not be bounded; shorten its time, or search the "
-        "plausible region (--method reach)",
-    )
 
 
 def metric_record(bound: BoundPerturbation) -> MetricRecord:

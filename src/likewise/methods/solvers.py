@@ -6,7 +6,6 @@ rate :math:`a` limits its step. Its weights are made of
 """
 
 import abc
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -228,7 +227,7 @@ def integrate(
     finite = np.ones(x0.shape[1], dtype=bool)
     lost = False
     x, before, step, started = x0, math.nan, None, 0
-    with _in_place_and_quiet():
+    with np.errstate(over="ignore", invalid="ignore"):
         for number, h in enumerate(steps, start=1):
             # Steps that differ by rounding are equal: a solver would begin anew at another.
             if step is None or abs(h - before) > 1e-12 * h:
@@ -243,17 +242,3 @@ def integrate(
             if number in wanted:
                 kept[wanted[number]] = x.copy()  # the solver uses its memory again
     return Solution(x, finite, kept, len(steps) * solver.evaluations + started * solver.at_start)
-
-
-@contextlib.contextmanager
-def _in_place_and_quiet() -> Iterator[None]:
-    """Let NumPy work on rows of a block in place, and say nothing of those that leave all bounds.
-
-    With its usual buffers, NumPy would first copy whatever is shorter than they are.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        before = np.setbufsize(1024)
-        try:
-            yield
-        finally:
-            np.setbufsize(before)
