@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from likewise.audit_data import AuditData
-from likewise.errors import InvalidData, InvalidMetric, InvalidSettings
+from likewise.errors import InvalidData, InvalidSettings
 from likewise.methods.flip import Flip
 from likewise.methods.metric import ignoring
 from likewise.methods.unfair_map import among
@@ -123,5 +123,3 @@ def test_bad_requests_are_refused_in_a_sentence(rng):
         Flip(("age", "sex")).learned(rows, front, {"age": range(900), "sex": ("F", "M")})
     with pytest.raises(InvalidSettings, match="learned from people"):
         Flip().bind(linear([1.0] * 5), ignoring([1.0] * 5))
-    with pytest.raises(InvalidMetric, match="made for 2 features"):
-        flip_of(data).bind(linear([1.0] * 5), ignoring([1.0, 0.0]))

@@ -139,16 +139,6 @@ def test_a_row_does_not_depend_on_its_block(k, monkeypatch):
     assert bound(x0[:0], y[:0]).x.shape == (0, 8)
 
 
-def test_saturated_and_rounded_outputs_hide_nothing_from_the_search():
-    x0, y, metric = setting()
-    model, _ = logistic()
-    rounded = Function(lambda x: torch.round(model.function(x)))
-    assert np.abs(rounded.loss_gradient(x0, y)).max() == 0
-    before = rounded.loss(rounded(x0), y)
-    after = rounded.loss(rounded(Reach().bind(rounded, metric)(x0, y).x), y)
-    assert (after / before).mean() > 1.5
-
-
 def test_nothing_free_or_no_variation_moves_nobody():
     x0, y, metric = setting()
     nothing = ProjectionMetric(metric.free[:0], reach=Ellipsoid.of(np.zeros((5, 0))))

@@ -1,7 +1,6 @@
 """Solvers against closed forms, SciPy, and the orders they promise."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from likewise.methods.solvers import (
     SemilinearField,
     integrate,
     partition,
-    phi,
     steps_until,
 )
 
@@ -119,19 +117,6 @@ def test_the_end_is_that_of_scipy_s_solve_ivp(solver):
     assert np.abs(end(solver, field, 4000) - exact).max() < 5e-4
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
-def test_a_step_changes_neither_its_start_nor_the_step_before(solver):
-    field = Pull(1.0, 5.0)
-    step, start = solver.stepper(field, START, 0.1), START.copy()
-    first = step(START)
-    kept = first.copy()
-    second = step(first)
-    assert np.array_equal(START, start)
-    assert np.array_equal(first, kept)
-    if solver not in EXPONENTIAL:  # which remember the step before
-        assert np.array_equal(second, solver.stepper(field, kept, 0.1)(kept))
-
-
 def test_states_are_kept_where_asked_and_equal_shorter_runs():
     start, steps, field = np.array([[1.0, 2.0]]), (0.1,) * 20, Plain(np.cos)
     whole = integrate(field, start, steps, RK4, keep=(0.5, 2.0))
@@ -149,33 +134,6 @@ def test_a_row_that_explodes_stays_at_its_last_finite_place_and_is_flagged():
     assert np.isfinite(solution.x).all()
     alone = integrate(field, start[:, 1:], (0.5,) * 40, EULER)
     assert solution.x[0, 1] == alone.x.item()
-
-
-def test_a_flagged_row_does_not_start_again():
-    # The field is not a number at first, and harmless later; the row must not move any more.
-    def field(x):
-        field.calls += 1
-        return np.where(x > 5, np.nan if field.calls == 1 else 1.0, 1.0)
-
-    field.calls = 0
-    solution = integrate(Plain(field), np.array([[10.0, 0.0]]), (1.0,) * 4, EULER)
-    assert solution.finite.tolist() == [False, True]
-    assert solution.x.tolist() == [[10.0, 4.0]]
-
-
-def exact_phi(k: int, z: Fraction) -> float:
-    """Sum the Taylor series in exact arithmetic."""
-    return float(sum(z**j / math.factorial(j + k) for j in range(120)))
-
-
-@pytest.mark.parametrize("k", [0, 1, 2, 3])
-@pytest.mark.parametrize(
-    "z", [0.0, -1e-30, -1e-12, -1e-4, -0.3, -0.999999, -1.0, -1.000001, -3.7, -30.0]
-)
-def test_phi_is_right_to_the_last_digits(k, z):
-    value = phi(k, np.array([z])).item()
-    # Just outside |z| = 1 the recurrence loses at most two digits.
-    assert value == pytest.approx(exact_phi(k, Fraction(z)), rel=1e-14)
 
 
 @given(

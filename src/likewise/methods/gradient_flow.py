@@ -145,16 +145,18 @@ class GradientFlow(UnfairMap):
             return self.solver
         return "exponential" if metric.quadratic else "rk4"
 
+    def rate(self, metric: FairMetric) -> float:
+        """Return the fastest rate at which the penalty pulls people back."""
+        return 0.0 if self.free_only else 2 * self.lam * metric.largest_eigenvalue
+
     def grid(self, metric: FairMetric) -> Steps:
         """Return the steps that are taken with ``metric``."""
         if isinstance(self.steps, tuple):
             return self.steps
         n = self.steps
         if n is None:
-            stiff = self.method(metric) in EXPLICIT and not self.free_only
-            largest = metric.largest_eigenvalue
-            n = math.ceil(self.time * 2 * self.lam * largest) if stiff else 0
-            n = max(n, DEFAULT_STEPS)
+            stiff = self.method(metric) in EXPLICIT
+            n = max(math.ceil(self.time * self.rate(metric)) if stiff else 0, DEFAULT_STEPS)
         return partition(self.time, n, self.horizons)
 
     @override
@@ -175,8 +177,8 @@ class GradientFlow(UnfairMap):
                 metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
             return BoundFlow(self, model, metric, SOLVERS[solver], steps)
         metric = cast(QuadraticForm, metric)
-        stiffness = 2 * self.lam * metric.largest_eigenvalue * max(steps)
-        if solver in EXPLICIT and not (self.free_only or self.unstable) and stiffness >= 2:
+        stiffness = self.rate(metric) * max(steps)
+        if solver in EXPLICIT and not self.unstable and stiffness >= 2:
             raise InvalidSettings(
                 f"Steps of {max(steps):g} are unstable: 2 × λ × the metric's largest eigenvalue × "
                 f"step = {stiffness:.3g}, which must be below 2. Take shorter steps, or an "

@@ -116,7 +116,7 @@ def choose_steps(
             (change, chance), rounding = some.change(exact, fine), 0.0
     error = SAFETY * change + chance + still + unseen + rounding
     # The penalty alone has this Lipschitz constant.
-    power = _fastest(flow, metric) * flow.time / math.log(10)
+    power = flow.rate(metric) * flow.time / math.log(10) if metric.quadratic else 0.0
     factor = f"exp(LT) > 10^{power:.0f}" if power else "exp(LT)"
     note = f"Theorem 2.2's own bound has the factor {factor} and says nothing."
     if still > 2 * tolerated:
@@ -154,7 +154,7 @@ def fine_steps(flow: GradientFlow, metric: FairMetric) -> int:
     if not metric.quadratic:
         stable = dataclasses.replace(flow, steps=None, horizons=())
         return 4 * max(len(flow.grid(metric)), len(stable.grid(metric)))
-    resolving = math.ceil(flow.time * _fastest(flow, metric) / RESOLVING)
+    resolving = math.ceil(flow.time * flow.rate(metric) / RESOLVING)
     return 2 * max(FINE, min(resolving, FINEST // 4))
 
 
@@ -163,13 +163,6 @@ def fine_flow(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlo
     solver: SolverName = "exponential_euler" if metric.quadratic else flow.method(metric)
     grid = (flow.time / steps,) * steps
     return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False, horizons=())
-
-
-def _fastest(flow: GradientFlow, metric: FairMetric) -> float:
-    """Return the fastest rate at which the penalty pulls people back."""
-    if flow.free_only or not metric.quadratic:
-        return 0.0
-    return 2 * flow.lam * metric.largest_eigenvalue
 
 
 class FlowSample:

@@ -94,28 +94,21 @@ class PerturbProbe:
             },
         )
         rest = (outcomes,) if self.keeps_rows else ()
-        if not self.detailed:
-            return Measured(
-                PerturbStats(Tally.of(outcomes, self.frame, {}), found.below_one, rows=rest)
-            )
         levels = {
             name: known.codes(block.people.protected[name][rows])
             for name, known in self.frame.traits.items()
         }
+        stats = PerturbStats(Tally.of(outcomes, self.frame, levels), found.below_one, rows=rest)
+        if not self.detailed:
+            return Measured(stats)
         named = {name: self.frame.traits[name].named(codes) for name, codes in levels.items()}
         groups = {name: column.to_numpy(zero_copy_only=False) for name, column in named.items()}
-        stats = PerturbStats(
-            tally=Tally.of(outcomes, self.frame, levels),
-            below_one=found.below_one,
-            worst=MostAffected(
-                dataclasses.replace(outcomes, horizons={}, groups=groups), x[rows], found.x
-            ).first(),
-            rows=rest,
-        )
+        ends = dataclasses.replace(outcomes, horizons={}, groups=groups)
+        worst = MostAffected(ends, x[rows], found.x).first()
         table = outcomes.to_arrow()
         for name, column in named.items():
             table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
-        return Measured(stats, table)
+        return Measured(dataclasses.replace(stats, worst=worst), table)
 
     def _seen(self, model: Model, block: Block) -> tuple[AuditData, Any, Any, Seen]:
         """Return people as the model sees them, and its answers at first."""

@@ -36,11 +36,7 @@ from likewise.methods.metric import metric as function_metric
 from likewise.methods.metric_file import check_belongs, metric_fingerprint
 from likewise.methods.negative_control import control_probes, with_control
 from likewise.methods.numerical_error import choose_steps, with_horizons
-from likewise.methods.perturb_probe import (
-    PerturbProbe,
-    PerturbStats,
-    perturbed_people,
-)
+from likewise.methods.perturb_probe import PerturbProbe, PerturbStats, perturbed_people
 from likewise.methods.unfair_map import UnfairMap
 from likewise.models import check
 from likewise.models.base import Model, targets
@@ -48,11 +44,7 @@ from likewise.models.behaviour import answers_about_some
 from likewise.models.performance import Performance, performance_of
 from likewise.outcomes import troubles
 from likewise.probe import PRIMARY, Probe, Subsample
-from likewise.record import (
-    DecidedBy,
-    MetricRecord,
-    NumericalErrorRecord,
-)
+from likewise.record import DecidedBy, MetricRecord, NumericalErrorRecord
 from likewise.run.executors import Threads, block_size, processors
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, METRICS, make, note
