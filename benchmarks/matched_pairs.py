@@ -36,9 +36,9 @@ from scipy.special import expit, ndtr, ndtri
 
 from likewise.methods.matching import Covariates
 from likewise.methods.pair_stats import (
-    ClusterPropensity,
     PairDesign,
     PairSums,
+    cluster_propensities,
     pair_design,
     random_halves,
 )
@@ -140,9 +140,8 @@ def _measure_pair(sample: Sample, design: PairDesign, block: int) -> Measured:
         ask = functools.partial(_ask, sample.model, some, remaining)
         parts.append((start, ask, who))
     if sample.pool is not None and people.cluster is not None:
-        clusters = _total([ClusterPropensity.from_people(who) for *_, who in parts])
-        if clusters.constant:
-            design = dataclasses.replace(design, people_clusters=clusters)
+        clusters = _total([cluster_propensities(who) for *_, who in parts])
+        design = dataclasses.replace(design, people_clusters=clusters)
     sums = _total([design.measure(ask, who) for _, ask, who in parts])
     plans = [(start, design.comparison.plan(who)) for start, _, who in parts]
     compared = [_compared(plans, sums.parts(direction)) for direction in (0, 1)]

@@ -151,9 +151,9 @@ def test_features_on_one_scale_are_no_cause_for_a_warning(scales):
     warn_about_scales(x, ("a", "rare", "constant"), 50)
 
 
-@pytest.mark.parametrize(("scales", "name"), [((1, 7500), "b"), ((0.01, 1), "a"), ((0.1, 15), "b")])
+@pytest.mark.parametrize(("scales", "name"), [((1, 7500), "b"), ((0.01, 1), "a")])
 def test_features_on_other_scales_are_named(scales, name):
     with pytest.warns(LikewiseWarning, match=f"'{name}'"):
         warn_about_scales(columns(*scales), ("a", "b"), 50)
-    with pytest.warns(LikewiseWarning, match=r"'b' \(standard deviation 100\) costs 5e\+05"):
+    with pytest.warns(LikewiseWarning, match="'b' has a standard deviation of 100, .* costs 5e"):
         warn_about_scales(np.array([[0.0, 0.0], [2.0, 200.0]]), ("a", "b"), 50)

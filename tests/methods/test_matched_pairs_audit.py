@@ -217,16 +217,6 @@ def test_what_cannot_be_compared_is_one_sentence(what):
         audit(TOWN, **choices)
 
 
-def test_labels_in_other_words_are_mapped_and_continuous_attributes_cut():
-    frame = people(0).assign(paid=lambda t: np.where(t.paid, "good", "bad"))
-    mapped = audit(TOWN, frame, label_map={"good": "1", "bad": "0"}, favourable="good")
-    same = (result.record.matched_pairs.comparisons for result in (mapped, audit(TOWN)))
-    for one, two in zip(*same, strict=True):
-        assert (one.own, one.swapped, one.interval) == (two.own, two.swapped, two.interval)
-    cut = audit(FAIR, protected="town", bins={"town": [0.5]})
-    assert len({row.group for row in cut.record.matched_pairs.comparisons}) == 2
-
-
 def test_a_regression_is_held_against_a_limit_in_the_targets_units():
     frame, pool = people(0), people(1, 1500)
     x = people(2, 2000)

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import operator
-import pickle
 
 import numpy as np
 import pytest
@@ -104,15 +103,6 @@ def test_blocks_and_their_order_change_nothing_but_rounding(halves):
         d = np.array([0.8, 1.0, 1.25])
         np.testing.assert_allclose(one.spread(d).std_error, two.spread(d).std_error)
         np.testing.assert_allclose(one.spread(d).degrees, two.spread(d).degrees)
-
-
-def test_a_design_travels_to_another_process_with_or_without_its_pairs():
-    audit, rows = Audit(), np.arange(300)
-    before = pickle.loads(pickle.dumps(audit.design))
-    want = audit.measure([rows])
-    assert want.pairs > 20
-    for copy in (before, pickle.loads(pickle.dumps(audit.design))):
-        assert_same(audit.measure([rows], copy), want)
 
 
 def test_a_block_without_anyone_of_the_groups_adds_nothing():

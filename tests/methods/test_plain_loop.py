@@ -12,7 +12,7 @@ from scipy.stats import norm, t
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from likewise.methods.matching import Covariates, uniforms
-from likewise.methods.pair_stats import ClusterPropensity, pair_design, random_halves
+from likewise.methods.pair_stats import cluster_propensities, pair_design, random_halves
 from likewise.methods.redraws import stratified_folds
 from likewise.stats.decision import DecisionRule, assess
 
@@ -281,9 +281,7 @@ def test_a_plain_loop_gives_the_same_numbers(case):
         located.append(who)
         asks.append(ask)
     if clusters and halves is None:
-        summed = (ClusterPropensity.from_people(who) for who in located)
-        together = functools.reduce(operator.add, summed)
-        assert together.constant
+        together = functools.reduce(operator.add, map(cluster_propensities, located))
         design = dataclasses.replace(design, people_clusters=together)
     parts = (design.measure(ask, who) for ask, who in zip(asks, located, strict=True))
     found = functools.reduce(operator.add, parts)

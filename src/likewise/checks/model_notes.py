@@ -104,7 +104,8 @@ class LabelPrediction(Check):
             for row in record.comparisons
         )
         remaining = [name for name in method.remaining if name not in method.context.groups]
-        if not differs or not remaining or method.setup.unlabelled or method.scored:
+        unlabelled = method.setup.unlabelled or not method.classes
+        if not differs or not remaining or unlabelled or method.scored:
             return Finding()
         if label_gain(method, remaining) < IMPROVEMENT:
             return Finding()
@@ -127,15 +128,15 @@ def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
     people = method.sample(*PEOPLE).in_columns()
     assert people.table is not None
     table, y = plain(people.table), targets(people.y, method.classes)
-    unit, rare = _units(people), method.classes and np.bincount(y).max() > len(y) - FOLDS
-    if len(np.unique(unit)) < FEWEST or rare:
+    unit = _units(people)
+    if len(np.unique(unit)) < FEWEST or np.bincount(y).max() > len(y) - FOLDS:
         return 0.0
     groups = [np.unique(g.astype(str), return_inverse=True)[1] for g in people.protected.values()]
     found = []
     for columns in (method.context.keep, (*method.context.keep, *remaining)):
         x = CovariateCoding.fit(columns, table, table).covariates(table)
         codes = np.column_stack([np.minimum(x.category, MOST_LEVELS), *groups])
-        found.append(cross_fitted_losses(x.numeric, codes, y, unit, bool(method.classes)))
+        found.append(cross_fitted_losses(x.numeric, codes, y, unit))
     without, with_them = (np.bincount(unit, loss) for loss in found)
     if not ttest_rel(without, with_them, alternative="greater").pvalue < LEVEL:
         return 0.0
@@ -147,22 +148,23 @@ def cross_fitted_losses(
     category: Shaped[np.ndarray, "n c"],
     y: Shaped[np.ndarray, " n"],
     unit: Shaped[np.ndarray, " n"],
-    classes: bool,
 ) -> Float[np.ndarray, " n"]:
-    """Return each person's loss (log loss, or squared error) under gradient boosting without them.
+    """Return each person's log loss under gradient boosting without them.
 
     Rows of one unit are in one fold.
     """
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
-    x = np.column_stack([numeric, category])
-    options = {"max_iter": 60, "max_leaf_nodes": 8, "early_stopping": False, "random_state": 0}
-    options["categorical_features"] = np.arange(x.shape[1]) >= numeric.shape[1]
+    x, place = np.column_stack([numeric, category]), np.unique(y, return_inverse=True)[1]
+    learner = HistGradientBoostingClassifier(
+        max_iter=60,
+        max_leaf_nodes=8,
+        early_stopping=False,
+        random_state=0,
+        categorical_features=np.arange(x.shape[1]) >= numeric.shape[1],
+    )
     folds = {"groups": unit, "cv": GroupKFold(FOLDS)}
-    if not classes:
-        return (cross_val_predict(HistGradientBoostingRegressor(**options), x, y, **folds) - y) ** 2
-    learner, place = HistGradientBoostingClassifier(**options), np.unique(y, return_inverse=True)[1]
     with warnings.catch_warnings():  # of classes that a fold lacks: their probability is 0
         warnings.simplefilter("ignore", RuntimeWarning)
         p = cross_val_predict(learner, x, place, method="predict_proba", **folds)

@@ -26,12 +26,13 @@ from likewise.method import BoundMethod, Method
 from likewise.methods.matching import Covariates, uniforms
 from likewise.methods.pair_stats import (
     PARTS,
-    ClusterPropensity,
     Comparisons,
     LocatedPeople,
     PairDesign,
     PairSums,
+    SparseSums,
     answered,
+    cluster_propensities,
     pair_design,
     random_halves,
 )
@@ -234,7 +235,7 @@ class Measures:
         self, model: Any, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"] | None
     ) -> Float[np.ndarray, "n v"]:
         """Return the values of all measures for people with targets ``y``."""
-        card, texts = model.card, [str(value) for value in self.classes]
+        card, texts = model.card, list(map(str, self.classes))
         decided = p = out
         if card.task != "regression":
             decided = decide(out, card.output, card.threshold)
@@ -574,9 +575,9 @@ def _summed(
     return sums
 
 
-def cluster_propensity(asked: AskedBlock, design: PairDesign) -> ClusterPropensity:
-    """Mean propensities of clusters, for attributes that are constant within them."""
-    return ClusterPropensity.from_people(asked.located(design))
+def located_clusters(asked: AskedBlock, design: PairDesign) -> SparseSums:
+    """Propensities of clusters, for attributes that are constant within them."""
+    return cluster_propensities(asked.located(design))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -840,7 +841,7 @@ def find_pairs(
     if bounds[0].context.clusters is not None and bounds[0].halves is None:
         # Where attributes are constant in clusters of people, they are redrawn by cluster.
         names = [f"propensities of clusters {one.context.variant}".strip() for one in paired]
-        probes = [one.probe(n, cluster_propensity) for one, n in zip(paired, names, strict=True)]
+        probes = [one.probe(n, located_clusters) for one, n in zip(paired, names, strict=True)]
         sums = measures(bounds[0], probes)
         for number, (bound, name) in enumerate(zip(paired, names, strict=True)):
             of = sums[name].pairings

@@ -178,7 +178,7 @@ class PairDesign:
     undecided: Reason | None = None
     clusters: Int[np.ndarray, " r"] | None = None
     clusters_redrawn: bool = False
-    people_clusters: "ClusterPropensity | None" = None
+    people_clusters: "SparseSums | None" = None
     halves: Bool[np.ndarray, " r"] | None = None
     most_neighbours: int = MOST_NEIGHBOURS
     measures: int = 1
@@ -282,9 +282,11 @@ class PairDesign:
     def redrawn_people(self, redraw: int, people: LocatedPeople) -> Bool[np.ndarray, " p"]:
         """Return who of the people is of the second group after one redraw."""
         e, units = people.propensity, people.positions
-        clusters = self.people_clusters
-        if people.cluster is not None and clusters is not None and clusters.constant:
-            e, units = clusters.mean(people.cluster), people.cluster
+        if people.cluster is not None and self.people_clusters is not None:
+            rows, sums, second = self.people_clusters.values.T
+            if ((second == 0) | (second == rows)).all():
+                at = np.searchsorted(self.people_clusters.index, people.cluster)
+                e, units = (sums / rows)[at], people.cluster
         return uniforms((*self.key, "redraw people", redraw), units) < e
 
     def unexplained(self) -> tuple[float, float]:
@@ -749,29 +751,11 @@ class PairSums(Additive):
         return self.by_pair.parts(parts).values[:, 1 + 2 * measures + measure] / total
 
 
-@dataclasses.dataclass(frozen=True)
-class ClusterPropensity(Additive):
-    """Sums of propensities by cluster of people: rows, propensity, and rows of the second group.
+def cluster_propensities(people: LocatedPeople) -> SparseSums:
+    """Sum by cluster of people: rows, propensity, and rows of the second group.
 
     Needed before the redraws where people are clustered: those with one attribute get one draw.
     """
-
-    sums: SparseSums
-
-    @classmethod
-    def from_people(cls, people: LocatedPeople) -> "ClusterPropensity":
-        """Sum over the people of a block."""
-        assert people.cluster is not None
-        terms = np.column_stack([np.ones(len(people.rows)), people.propensity, people.second])
-        return cls(SparseSums.from_terms(people.cluster, terms))
-
-    @property
-    def constant(self) -> bool:
-        """Whether every cluster is of one group."""
-        rows, _, second = self.sums.values.T
-        return bool(((second == 0) | (second == rows)).all())
-
-    def mean(self, clusters: Int[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
-        """Return the mean propensity of clusters."""
-        at = np.searchsorted(self.sums.index, clusters)
-        return self.sums.values[at, 1] / self.sums.values[at, 0]
+    assert people.cluster is not None
+    terms = np.column_stack([np.ones(len(people.rows)), people.propensity, people.second])
+    return SparseSums.from_terms(people.cluster, terms)

@@ -179,17 +179,10 @@ def groups_of(attribute: str, counts: Mapping[Any, int]) -> dict[str, int]:
     names = Counter[str]()
     for value, count in counts.items():
         names[group_name(value)] += count
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts)
-    if numbers and len(names) > MOST_LEVELS:
-        middle = sorted(counts)[len(counts) // 2]
-        raise InvalidData(
-            f"{attribute!r} has {len(names)} different numbers, so it makes no groups. Say where "
-            f"to cut it: bins={{{attribute!r}: [{middle:g}]}} (--bins {attribute}={middle:g})."
-        )
     if len(names) > MOST_LEVELS:
         raise InvalidData(
             f"{attribute!r} has {len(names)} values, and at most {MOST_LEVELS} groups can be "
-            "compared with each other. Merge values into fewer groups."
+            f"compared. Merge values, or cut numbers into groups (--bins {attribute}=LIMIT)."
         )
     if len(names) < 2:
         only = next(iter(names), "nothing")
