@@ -1,6 +1,5 @@
 """Networks: weights and batches, Project, the attacks of SenSR and SenSeI, and Reductions."""
 
-import math
 import sys
 
 import numpy as np
@@ -11,14 +10,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from likewise.audit_data import AuditData
 from likewise.errors import InvalidData, LikewiseWarning, MissingExtra
-from likewise.methods.learn_metric import sensitive_subspace
 from likewise.training import (
     BaselineClassifier,
-    ProjectClassifier,
     ReductionsClassifier,
-    SenSeIClassifier,
     SenSRClassifier,
 )
 from likewise.training.baselines import mixture_of
@@ -49,16 +44,6 @@ def attacked(rng):
     return network, torch.from_numpy(x).float(), torch.from_numpy(y)
 
 
-def test_initial_weights_are_glorot_uniform(rng):
-    first, _, last = new_network(30, 200, 2, rng, bias=0.1)
-    for layer in (first, last):
-        limit = math.sqrt(6 / sum(layer.weight.shape))
-        assert layer.weight.abs().max() <= limit
-        assert layer.bias.eq(0.1).all()
-    # Uniform on ±a has standard deviation a/√3; 6000 draws know it to about 1 %.
-    assert abs(first.weight.std() - math.sqrt(6 / 230) / math.sqrt(3)) < 0.004
-
-
 @pytest.mark.parametrize("balanced", [True, False])
 def test_a_batch_holds_equally_many_of_each_class_or_looks_like_the_sample(rng, balanced):
     y = np.repeat([0, 1, 2], [500, 460, 40])
@@ -73,51 +58,15 @@ def test_a_batch_holds_equally_many_of_each_class_or_looks_like_the_sample(rng, 
         assert abs(np.sum(drawn, axis=0)[2] / 27_000 - 0.04) < 0.007
 
 
-def test_project_does_not_see_the_learned_subspace(rng):
-    x, _, trait = sample(rng)
-    y = (x[:, 0] + 2 * x[:, 1] > 1).astype(int)
-    model = ProjectClassifier(max_iter=300, learning_rate=1e-3).fit(x, y, protected=trait)
-    people = AuditData.from_arrays(x, y, {"trait": trait})
-    free = sensitive_subspace(people, C=1.0, groups=0, placebos=0).free
-    network = model.to_torch()
-    before = network(torch.from_numpy(x))
-    after = network(torch.from_numpy(x + 100 * free[0]))
-    # Moving 100 units along a removed direction leaves rounding only: 100 × 1e-16 × a few.
-    assert (before - after).abs().max() < 1e-11
-    assert model.score(x, y) > 0.7
-
-
-def test_sensei_gives_equal_outputs_along_the_subspace(rng):
-    x = rng.normal(size=(600, 3))
-    y = (x[:, 0] + x[:, 1] > 0).astype(int)
-
-    def swing(rho):
-        choices = {"max_iter": 150, "attack_steps": 5, "learning_rate": 0.01, "random_state": 0}
-        model = SenSeIClassifier(np.eye(3)[:1], rho=rho, **choices).fit(x, y)
-        return np.abs(model.predict_proba(x + 2 * np.eye(3)[0]) - model.predict_proba(x)).mean()
-
-    assert swing(5.0) < 0.5 * swing(0.0)
-
-
 @pytest.mark.parametrize("k", [2, 3])
-def test_the_written_out_gradient_is_autograds(k, rng):
-    network = new_network(5, 20, k, rng).double()
-    y = torch.from_numpy(rng.integers(0, k, 40))
-    hidden = torch.from_numpy(rng.normal(size=(40, 20))).requires_grad_()
-    head = Head(network[2].weight.detach(), network[2].bias.detach(), y)
-    loss = nn.functional.cross_entropy(network[2](hidden.relu()), y)
-    (gradient,) = torch.autograd.grad(loss, hidden)
-    assert head.loss(hidden).item() == pytest.approx(loss.item(), rel=1e-12)
-    torch.testing.assert_close(head.slope(hidden.detach()), gradient, rtol=1e-10, atol=1e-14)
-
-
-def test_the_first_attack_is_adam(attacked):
-    network, batch, classes = attacked
-    directions = torch.eye(2, 6)
+def test_the_first_attack_is_adam(k, rng):
+    network = new_network(6, 30, k, rng, bias=0.1).double()
+    batch, classes = torch.from_numpy(rng.normal(size=(300, 6))), torch.arange(300) % k
+    directions = torch.eye(2, 6).double()
     ours, _ = attack_on(network, directions)._within(
         network[0](batch), network[0].weight, Head(*list(network.parameters())[2:], classes)
     )
-    theirs = torch.zeros(len(batch), 2, requires_grad=True)
+    theirs = torch.zeros(len(batch), 2, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.Adam([theirs], lr=0.5, maximize=True)
     for _ in range(10):
         optimizer.zero_grad()
@@ -157,31 +106,10 @@ def test_lam_follows_the_radius_and_a_failed_second_attack_skips_the_step(attack
     assert failed.lam == 1e3
 
 
-def test_sensr_learns_not_to_look_at_the_subspace(rng):
-    x, y, trait = sample(rng)
-    choices = {"max_iter": 600, "learning_rate": 3e-3, "random_state": 0}
-    baseline = BaselineClassifier(**choices).fit(x, y)
-    sensr = SenSRClassifier(subspace_rate=10.0, **choices).fit(x, y, protected=trait)
-
-    def change(model):
-        return np.abs(model.predict_proba(x + np.eye(1, 6)) - model.predict_proba(x)).mean()
-
-    assert change(sensr) < 0.1 * change(baseline)
-    assert sensr.score(x, y) > 0.65  # a half of what decides is left to it
-
-
 def member(coefficients: list[float], intercept: float) -> LogisticRegression:
     model = LogisticRegression()
     model.coef_, model.intercept_ = np.array([coefficients]), np.array([intercept])
     return model
-
-
-def odds_gap(decided: np.ndarray, y: np.ndarray, trait: np.ndarray) -> float:
-    """Largest difference in true or false positive rates between the two groups."""
-    return max(
-        abs(decided[(y == c) & (trait == 0)].mean() - decided[(y == c) & (trait == 1)].mean())
-        for c in (0, 1)
-    )
 
 
 def test_the_mixture_is_the_weighted_mean_of_its_members_to_the_last_digits(rng):
@@ -203,11 +131,16 @@ def test_the_mixture_is_the_weighted_mean_of_its_members_to_the_last_digits(rng)
 
 def test_rates_differ_less_between_groups_than_without_the_constraint(rng):
     x, y, trait = sample(rng, 2000, 1.0)
+
+    def odds_gap(model):
+        rates = [[model.predict(x[(y == c) & (trait == g)]).mean() for g in (0, 1)] for c in (0, 1)]
+        return np.ptp(rates, axis=1).max()
+
     fair = ReductionsClassifier(difference_bound=0.03).fit(x, y, protected={"trait": trait})
     with pytest.warns(LikewiseWarning):
         plain = ReductionsClassifier().fit(x, y)
-    assert odds_gap(plain.predict(x), y, trait) > 0.2
-    assert odds_gap(fair.predict(x), y, trait) < 0.5 * odds_gap(plain.predict(x), y, trait)
+    assert odds_gap(plain) > 0.2
+    assert odds_gap(fair) < 0.5 * odds_gap(plain)
     assert fair.score(x, y) > 0.7
 
 

@@ -21,7 +21,7 @@ from likewise._compare import compare
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
 from likewise.settings import Settings
-from likewise.training import AveragedClassifier, FairBoostingClassifier
+from likewise.training import AveragedClassifier
 from likewise.training.search import Tried, choice, improve
 
 ASKED = {"label": "paid", "protected": "sex", "may_matter": ["age"]}
@@ -54,10 +54,9 @@ def found(tmp_path_factory):
 
 def test_a_fairer_model_is_found_judged_and_written(found):
     result, _, people, folder = found
-    assert result.found.verdict == "evidence"
+    verdicts = [one.verdict for one in (result.found, result.before, result.after)]
+    assert verdicts == ["evidence", "evidence", "within_tolerance"]
     assert result.better
-    assert result.before.verdict == "evidence"
-    assert result.after.verdict == "within_tolerance"
     assert result.comparison.pairs[0].less_unfair
     # The given model is the baseline; with weight 1 people equal in what may matter get one number.
     assert [one.weight for one in result.tried] == [0.0, 0.2, 0.35, 0.5, 0.75, 1.0]
@@ -66,13 +65,12 @@ def test_a_fairer_model_is_found_judged_and_written(found):
     assert [one.record.data.n for one in (result.found, result.before)] == [3000, 2000]
     assert len(result.model.reference_) == 2000
     written = joblib.load(folder / "model.joblib")
-    np.testing.assert_array_equal(
-        written.predict_proba(people[X]), result.model.predict_proba(people[X])
-    )
+    assert np.array_equal(written.predict(people[X]), result.model.predict(people[X]))
     assert {p.name for p in folder.iterdir()} >= {"given.json", "chosen.html", "improve.txt"}
     text = str(result)
     assert text.startswith("A fairer model was found: average over comparable people, weight ")
     assert "A loss below 4 points of accuracy is shown (95 %)." in text
+    assert "\nOn 2,000 of them, who had no part in choosing (the judging people):\n" in text
     assert max(len(line) for line in text.splitlines()[4:]) <= 80
 
 
@@ -80,20 +78,13 @@ def test_the_sentence_names_the_rule_and_the_text_whom_each_result_is_about(foun
     result, _, _, folder = found
     unmoved = compare({"given": result.before, "chosen": result.before})
     same = dataclasses.replace(result, comparison=unmoved)
-    assert same.sentence.endswith(
-        "is not shown to bring ratios nearer to 1 by more than a factor of 1.1, on the judging "
-        "people. Nothing was changed: the given model stays."
-    )
+    assert "is not shown to bring ratios nearer to 1 by more than a factor of 1.1" in same.sentence
+    assert same.sentence.endswith("Nothing was changed: the given model stays.")
     assert f"Given model, on {result.found.record.data.n:,} people: " in str(same)
-    assert "\nOn 2,000 of them, who had no part in choosing (the judging people):\n" in str(same)
     strict = dataclasses.replace(result, margin=1e-4)
     assert strict.fairer
     assert not strict.better
-    assert (
-        "is not shown to lose less than 0.01 points of accuracy, on the judging people. Nothing was"
-        in str(strict)
-    )
-    assert "A loss below 0.01 points of accuracy is not shown (95 %)." in str(strict)
+    assert "is not shown to lose less than 0.01 points of accuracy, on the judg" in strict.sentence
     # Within tolerance is never replaced by inconclusive.
     good, unsure = (
         dataclasses.replace(one, record=one.record.model_copy(update={"verdict": verdict}))
@@ -120,40 +111,34 @@ def test_where_nothing_is_wrong_nothing_is_changed(kind):
         assert result.model is model
 
 
-def test_a_reference_sample_of_ones_own_and_clusters_stay_whole():
-    model = fitted(LogisticRegression(), effect=1.0)
-    people = population(1600, 3, 0.8)
-    people["home"] = np.repeat(np.arange(800), 2)
-    result = improve(
-        model, people, pool=population(1000, 4, 0.8), clusters="home", margin=0.3, **ASKED
-    )
-    assert result.found.record.data.n == 1600
-    assert result.chosen is not None
-    assert result.before.record.data.n % 2 == 0
-
-
-def test_tables_are_read_as_the_settings_say(tmp_path):
+def test_tables_are_read_as_the_settings_say_and_clusters_stay_whole(tmp_path):
     model, people = fitted(LogisticRegression(), effect=1.0), population(1600, 3, 0.8)
     years = np.where(people["sex"] == "f", 50, 30) + np.arange(1600) % 10
-    people = people.assign(years=years, zone=people["zone"].mask(np.arange(1600) % 50 == 0))
+    people = people.assign(
+        years=years,
+        zone=people["zone"].mask(np.arange(1600) % 50 < 2),
+        home=np.repeat(np.arange(800), 2),
+    )
     people.to_csv(tmp_path / "people.csv", sep=";", index=False)
     settings = Settings().changed(
         columns__protected=["years"], columns__drop_missing=True, columns__csv__separator=";"
     )
     asked = {"label": "paid", "may_matter": ["age"], "bins": {"years": [45]}, "margin": 0.3}
-    result = improve(model, tmp_path / "people.csv", settings=settings, **asked)
+    path = tmp_path / "people.csv"
+    result = improve(model, path, settings=settings, clusters="home", **asked)
     assert result.found.record.data.protected["years"].keys() == {"under 45", "45 or over"}
     assert result.tried[-1].deviation == pytest.approx(0.0, abs=1e-9)
-    assert len(result.model.near_.rows) == 2
+    assert result.chosen is not None
+    assert result.before.record.data.n % 2 == 0
 
 
-def test_a_model_of_encoded_features_is_improved_with_its_encoder():
-    train, people = population(1500, 1, 0.5), population(2400, 3, 0.5)
+def test_a_model_of_encoded_features_is_improved_by_a_reference_sample_of_ones_own():
+    train, people, pool = population(1500, 1, 1), population(1600, 3, 0.8), population(1000, 4, 0.8)
     encoder = Encoder.fit(train[X])
     encoded = likewise.read(train, label="paid", protected="sex", encoder=encoder)
     model = LogisticRegression().fit(encoded.x, encoded.y)
-    found = improve(model, people, encoder=encoder, margin=0.1, favourable="yes", **ASKED)
-    assert found.found.verdict == "evidence"
+    found = improve(model, people, pool=pool, encoder=encoder, margin=0.3, **ASKED)
+    assert found.found.record.data.n == 1600
     assert min(one.deviation for one in found.tried[1:]) < found.tried[0].deviation
 
 
@@ -163,29 +148,24 @@ def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_faire
     good = Tried(0.5, 0.15, "within_tolerance", 0.21)
     fair = Tried(1.0, 0.0, "within_tolerance", 0.215)
     costly = Tried(1.0, 0.0, "within_tolerance", 0.3)
-    assert choice([given, weak, good, fair], 1.25, 0.02) == good
-    assert choice([given, weak], 1.25, 0.02) == weak
-    assert choice([given, weak, costly], 1.25, 0.02) == weak
-    assert choice([given, costly], 1.25, 0.02) is None
     worse = Tried(0.5, 0.6, "evidence", 0.1)
-    assert choice([given, worse], 1.25, 0.02) is None
+    for others, chosen in [
+        ([weak, good, fair], good),
+        ([weak, costly], weak),
+        ([costly], None),
+        ([worse], None),
+    ]:
+        assert choice([given, *others], 1.25, 0.02) == chosen
 
 
 def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
     people, model = population(400, 5, 0.5), fitted(LogisticRegression())
     cases = [
         (model, people, {"margin": 2.0}, InvalidSettings, "between 0 and 1, not 2"),
-        (model, people, {"may_matter": ["agee"]}, InvalidData, "'agee'"),
         (model, people, {"label": "pay"}, InvalidData, "'pay'"),
         (model, people, {"clusters": "home"}, InvalidData, "no column 'home'"),
         (model, people[:100], {}, InvalidData, "100 people are too few to choose"),
-        (
-            model,
-            people,
-            {"label": None, "may_matter": ()},
-            InvalidSettings,
-            "--label.*--may-matter",
-        ),
+        (model, people, {"label": None, "may_matter": ()}, InvalidSettings, "--label.*--may-m"),
         (model, people, {"settings": Settings(method="flip")}, InvalidSettings, "not by flip"),
         ("none.onnx", people, {}, likewise.LikewiseError, "none.onnx"),
     ]
@@ -197,10 +177,8 @@ def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
 
 def averaged(people, weight=1.0, may_matter=("age",), model=None, **choices):
     model = model or LogisticRegression().fit(people[X], people["paid"])
-    remedy = AveragedClassifier(
-        model, protected=["sex"], may_matter=list(may_matter), weight=weight, **choices
-    )
-    return remedy.fit(people), model
+    choices |= {"protected": ["sex"], "may_matter": list(may_matter), "weight": weight}
+    return AveragedClassifier(model, **choices).fit(people), model
 
 
 def test_the_average_is_one_number_for_people_equal_in_what_may_matter():
@@ -229,11 +207,10 @@ def test_averaging_leaves_as_many_people_with_each_decision():
     people = population(1000, 3, 0.5)
     people["paid"] = np.where(people["age"] + 0.5 * people["zone"] > 1.5, "yes", "no")
     remedy, model = averaged(people, 0.7)
-    x = people[X]
-    before = (model.predict(x) == "yes").sum()
-    assert (remedy.predict(x) == "yes").sum() == before
+    before = (model.predict(people[X]) == "yes").sum()
+    assert (remedy.predict(people[X]) == "yes").sum() == before
     remedy.shift_ = 0.0
-    assert (remedy.predict(x) == "yes").sum() != before
+    assert (remedy.predict(people[X]) == "yes").sum() != before
 
 
 def test_a_prediction_depends_on_the_person_alone_and_survives_a_file():
@@ -249,21 +226,19 @@ def test_a_prediction_depends_on_the_person_alone_and_survives_a_file():
 
 
 def test_categories_that_may_matter_are_equal_where_enough_people_have_them():
-    people = population(400, 5, 0.5).assign(
-        town=lambda t: np.where(t["zone"] > 0.5, "north", "south")
-    )
+    people = population(400, 5, 0.5)
+    people["town"] = np.where(people["zone"] > 0.5, "north", "south").astype(object)
     people.loc[:2, "town"] = "elsewhere"
     encode = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
-    model = make_pipeline(encode, LogisticRegression()).fit(
-        people[["town", "zone"]], people["paid"]
-    )
+    model = make_pipeline(encode, LogisticRegression())
+    model.fit(people[["town", "zone"]], people["paid"])
     remedy, _ = averaged(people, may_matter=["town"], model=model)
     remedy.shift_ = 0.0
-    rows = pd.DataFrame({"town": ["north", "south", "elsewhere", "nowhere"], "zone": 0.0})[:3]
+    rows = pd.DataFrame({"town": ["north", "south", "elsewhere"], "zone": 0.0})
     north, south, rare = remedy.predict_proba(rows)[:, 1]
     one = model.predict_proba(pd.DataFrame({"town": ["north"], "zone": [-3.0]}))[0, 1]
     # Zones of the north are all above .5, so nobody there is predicted as at -3.
-    assert north < one
+    assert 0 < north < one
     assert 0 < south < 1
     assert 0 < rare < 1
 
@@ -271,38 +246,17 @@ def test_categories_that_may_matter_are_equal_where_enough_people_have_them():
 @pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 def test_what_cannot_be_averaged_is_refused_in_a_sentence():
     people = population(200, 6, 0.5)
-    x, y = people[X], people["paid"]
-    decides = LinearSVC().fit(x, y)
-    cases = [
+    decides = LinearSVC().fit(people[X], people["paid"])
+    amounts = LinearRegression().fit(people[X], people["age"])
+    for changes, error, words in [
         ({"weight": 2.0}, InvalidSettings, "weight is 2.0; it lies between 0 and 1"),
         ({"m": 0}, InvalidSettings, "m is 0"),
         ({"may_matter": ["agee"]}, InvalidData, "no column 'agee'. Did you mean 'age'"),
-        ({"model": LinearRegression().fit(x, people["age"])}, InvalidModel, "no probabilities"),
+        ({"model": amounts}, InvalidModel, "no probabilities"),
         ({"model": decides}, InvalidModel, "gives no probabilities of classes"),
-    ]
-    for changes, error, words in cases:
+    ]:
         with pytest.raises(error, match=words):
             averaged(people, **changes)
     remedy, _ = averaged(people)
     with pytest.raises(InvalidData, match="no column 'zone'"):
         remedy.predict_proba(people[["age"]])
-
-
-def test_fair_boosting_pays_less_attention_to_the_proxy():
-    people = population(1200, 3, 0.5)
-    x, y = people[X].to_numpy(), people["paid"].to_numpy()
-
-    def swing(weight):
-        model = FairBoostingClassifier(
-            may_matter=[0], weight=weight, budget=0.5, max_iter=30, neighbours=12
-        ).fit(x, y, protected=people["sex"])
-        low, high = (
-            model.decision_function(np.column_stack([x[:, 0], np.full(len(x), zone)]))
-            for zone in (-1.0, 2.0)
-        )
-        return np.abs(high - low).mean(), model.score(x, y)
-
-    (loose, score), (half, _), (tight, fair_score) = swing(0.0), swing(0.5), swing(1.0)
-    assert tight < 0.6 * loose
-    assert tight < half < loose
-    assert fair_score > score - 0.1
