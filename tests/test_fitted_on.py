@@ -17,14 +17,9 @@ from likewise.data.encoder import Encoder
 from likewise.errors import InvalidModel
 from likewise.handle import ModelHandle, adapt, as_seen
 from likewise.loss import probabilities
-from likewise.models import as_model
 from likewise.models.adapt import table_model
-from likewise.settings import Settings
 
 COLUMNS = ["income", "age", "debt"]
-CORE = Settings(
-    checks="core", method={"name": "reach", "budget": 8}, metric={"placebos": 0, "groups": 2}
-)
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +41,26 @@ def encoder(table):
     return Encoder.fit(table[:300], label="y", protected=["group"])
 
 
+def read(table, **how):
+    """Return the people who are audited."""
+    return likewise.read(table[300:], label="y", protected=["group"], **how)
+
+
 @pytest.fixture(scope="module")
 def people(table, encoder):
-    return likewise.read(table[300:], label="y", protected=["group"], encoder=encoder)
+    return read(table, encoder=encoder)
 
 
-def xgboost():
-    return pytest.importorskip("xgboost").XGBClassifier(n_estimators=20, max_depth=3)
+def answers_of(model, people):
+    """Return what a model that is no estimator says of the people of a table."""
+    return table_model(adapt(model, people, traits=("group",))[0], people)(people.table)
 
 
 KINDS = {
     "logistic": lambda: LogisticRegression(max_iter=5000),
     "forest": lambda: RandomForestClassifier(15, random_state=0),
     "HistGB": lambda: HistGradientBoostingClassifier(max_iter=20),
-    "XGBoost": xgboost,
+    "XGBoost": lambda: pytest.importorskip("xgboost").XGBClassifier(n_estimators=20, max_depth=3),
     "pipeline": lambda: make_pipeline(StandardScaler(), LogisticRegression()),
 }
 
@@ -92,32 +93,13 @@ def test_a_model_is_fed_what_it_was_fitted_on(kind, fitted_on, table, encoder, p
 
 
 def test_numbers_of_a_table_without_an_encoder_are_taken_by_name_or_by_position(table):
-    train, test = table[:300], table[300:]
-    people = likewise.read(test, label="y", protected=["group"])
+    train, people = table[:300], read(table)
     backwards = COLUMNS[::-1]
     for given, names in ((train[backwards], backwards), (train[COLUMNS].to_numpy(), COLUMNS)):
         line = LogisticRegression(max_iter=5000).fit(given, train["y"])
         seen = as_seen(adapt(line, people, traits=("group",))[0], people)
         assert seen.features == tuple(names)
-        assert np.array_equal(seen.x, test[names].to_numpy(dtype=float))
-
-
-def test_a_column_that_a_model_without_names_may_read_is_asked_for(table):
-    member = table.assign(member=(table.group == "m").astype(int)).drop(columns="group")
-    people = likewise.read(member[300:], label="y", protected=["member"])
-    inputs = ["member", *COLUMNS]
-    line = LogisticRegression(max_iter=5000).fit(member[:300][inputs].to_numpy(), member["y"][:300])
-    with pytest.raises(InvalidModel, match=r"takes 4 inputs.*has 3 columns.*model\.columns"):
-        adapt(line, people, traits=("member",))
-    model, _ = adapt(line, people, traits=("member",), columns=inputs)
-    assert as_seen(model, people).features == tuple(inputs)
-
-
-def test_a_line_of_original_numbers_behind_an_encoder_is_asked_for_answers_alone(table, encoder):
-    line = LogisticRegression(max_iter=5000).fit(table[:300][COLUMNS], table[:300]["y"])
-    found = as_model(line, encoder=encoder)
-    assert not found.card.differentiable
-    assert found.card.kind == "LogisticRegression of original columns"
+        assert np.array_equal(seen.x, table[300:][names].to_numpy(dtype=float))
 
 
 def test_what_the_encoder_does_not_know_is_named_with_a_way_out(table, people):
@@ -130,9 +112,6 @@ def test_what_the_encoder_does_not_know_is_named_with_a_way_out(table, people):
         adapt(wide, people)
 
 
-# Gaps
-
-
 @pytest.fixture(scope="module")
 def gappy(table):
     return table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
@@ -140,7 +119,7 @@ def gappy(table):
 
 def test_a_line_behind_an_encoder_that_knows_gaps_says_who_has_them(gappy, table):
     encoder = Encoder.fit(gappy[:300], label="y", protected=["group"])
-    people = likewise.read(gappy[300:], label="y", protected=["group"], encoder=encoder)
+    people = read(gappy, encoder=encoder)
     trees = HistGradientBoostingClassifier(max_iter=8).fit(gappy[COLUMNS][:300], gappy["y"][:300])
     found = adapt(trees, people)[0](people.x)
     assert found == pytest.approx(trees.predict_proba(gappy[COLUMNS][300:]), abs=1e-9)
@@ -155,7 +134,7 @@ def test_a_pipeline_that_passes_gaps_on_to_trees_is_asked_whole(gappy, named, st
     x = gappy[COLUMNS] if named else gappy[COLUMNS].to_numpy()
     model = make_pipeline(*steps, HistGradientBoostingClassifier(max_iter=8))
     model.fit(x[:300], gappy["y"][:300])
-    people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
+    people = read(gappy, raw=True)
     adapted, _ = adapt(model, people, traits=("group",))
     assert adapted.front.reading.form == "frame"
     answers = table_model(adapted, people)(people.table)
@@ -163,28 +142,12 @@ def test_a_pipeline_that_passes_gaps_on_to_trees_is_asked_whole(gappy, named, st
     assert adapted(as_seen(adapted, people).x) == pytest.approx(answers, abs=1e-12)
 
 
-# Functions, which say nothing of what they read
-
-
-class OwnCode:
-    """Somebody's own model: it answers, and does not say which columns it reads."""
-
-    def __init__(self, pipeline):
-        self.pipeline, self.classes_ = pipeline, pipeline.classes_
-
-    def predict_proba(self, rows):
-        return self.pipeline.predict_proba(rows)
-
-
 def test_functions_and_own_classes_are_given_a_data_frame_with_text_and_gaps(gappy):
     frame = gappy.assign(town=np.where(np.arange(600) % 3 > 0, "Bern", "Genève"))
-    steps = make_column_transformer(
-        (OrdinalEncoder(), ["town"]), ("passthrough", COLUMNS), remainder="drop"
-    )
+    steps = make_column_transformer((OrdinalEncoder(), ["town"]), ("passthrough", COLUMNS))
     pipeline = make_pipeline(steps, HistGradientBoostingClassifier(max_iter=8))
     pipeline.fit(frame[[*COLUMNS, "town"]][:300], frame["y"][:300])
-    people = likewise.read(frame[300:], label="y", protected=["group"], raw=True)
-    given = []
+    people, given = read(frame, raw=True), []
 
     def score(rows):
         names = tuple(getattr(rows, "columns", ()))
@@ -193,9 +156,10 @@ def test_functions_and_own_classes_are_given_a_data_frame_with_text_and_gaps(gap
         return pipeline.predict_proba(rows)[:, 1]
 
     wanted = pipeline.predict_proba(frame[300:])
-    for model in (score, OwnCode(pipeline)):
-        answers = table_model(adapt(model, people, traits=("group",))[0], people)(people.table)
-        assert np.array_equal(answers[:, -1], wanted[:, 1])
+    # Somebody's own class answers, and does not say which columns it reads.
+    answers = {"predict_proba": staticmethod(pipeline.predict_proba), "classes_": np.arange(2)}
+    for model in (score, type("OwnCode", (), answers)()):
+        assert np.array_equal(answers_of(model, people)[:, -1], wanted[:, 1])
     assert set(given) == {(pd.DataFrame, ("income", "age", "debt", "town"))}
 
 
@@ -204,7 +168,7 @@ def test_text_is_given_as_categories_where_a_function_takes_nothing_else(table):
     frame = table.assign(job=np.where(table.age % 2, "cook", "smith"))
     typed = frame[[*COLUMNS, "job"]].astype({"job": "category"})
     trees = library.LGBMClassifier(n_estimators=9, verbose=-1).fit(typed[:300], frame["y"][:300])
-    people = likewise.read(frame[300:], label="y", protected=["group"], raw=True)
+    people = read(frame, raw=True)
     ask = table_model(adapt(lambda f: trees.predict_proba(f), people, traits=("group",))[0], people)
     # Not all levels need be in the rows that are asked about.
     rows = people.table.filter(pa.array((frame.job == "smith")[300:]))
@@ -224,11 +188,10 @@ def test_a_function_of_arrays_is_given_the_numbers_unless_it_answers_otherwise_t
     def width(rows):
         return np.full(len(rows), rows.shape[1] / 10)
 
+    wanted = forest.predict_proba(table[300:][COLUMNS].to_numpy())[:, 1]
     for given in (table, frame):
-        people = likewise.read(given[300:], label="y", protected=["group"], raw=True)
-        ask = table_model(adapt(score, people, traits=("group",))[0], people)
-        wanted = forest.predict_proba(table[300:][COLUMNS].to_numpy())[:, 1]
-        assert np.array_equal(ask(people.table)[:, 0], wanted)
+        people = read(given, raw=True)
+        assert np.array_equal(answers_of(score, people)[:, 0], wanted)
     with pytest.raises(InvalidModel, match=r"4 columns and, in another way, to an array of the 3"):
         adapt(width, people, traits=("group",))
     model, _ = adapt(width, people, columns=COLUMNS)
