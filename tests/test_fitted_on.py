@@ -1,6 +1,7 @@
 """A model is fed what it was fitted on: by its names, by an encoder, or by ``model.columns``."""
 
 import pickle
+import types
 
 import numpy as np
 import pandas as pd
@@ -157,8 +158,8 @@ def test_functions_and_own_classes_are_given_a_data_frame_with_text_and_gaps(gap
 
     wanted = pipeline.predict_proba(frame[300:])
     # Somebody's own class answers, and does not say which columns it reads.
-    answers = {"predict_proba": staticmethod(pipeline.predict_proba), "classes_": np.arange(2)}
-    for model in (score, type("OwnCode", (), answers)()):
+    own = types.SimpleNamespace(predict_proba=pipeline.predict_proba, classes_=pipeline.classes_)
+    for model in (score, own):
         assert np.array_equal(answers_of(model, people)[:, -1], wanted[:, 1])
     assert set(given) == {(pd.DataFrame, ("income", "age", "debt", "town"))}
 

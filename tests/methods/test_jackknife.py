@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from helpers import outcomes_of
+from helpers import outcomes_of, people
 from likewise.audit_data import AuditData
 from likewise.methods.jackknife import (
     JackknifeBounds,
@@ -110,11 +110,6 @@ def test_no_bound_is_shown_below_zero_and_all_decide_as_they_are():
     assert (said.lower_bound, said.interval[0], said.outcome) == (0.0, 0.0, "inconclusive")
     assert said.statistic == raw.lower_bound(0.05)
     assert far.within_from(0.05) == raw.upper_bound(0.05)
-
-
-def people(n, seed=0, **more):
-    rng = np.random.default_rng(seed)
-    return AuditData.from_arrays(rng.normal(size=(n, 2)), np.arange(n) % 2, **more)
 
 
 def dealt(data, groups):

@@ -160,7 +160,7 @@ def test_only_quadratic_metrics_can_be_saved(path):
     with pytest.raises(InvalidMetric, match=r"'Odd' cannot be saved.*metric.name"):
         save_metric(Odd(), path)
     check_belongs(Odd(), ["a"])
-    with pytest.raises(InvalidMetric, match=r"distance' cannot be saved: files hold matrices"):
+    with pytest.raises(InvalidMetric, match=r"lambda>' cannot be saved: files hold matrices"):
         save_metric(as_metric(blocks(1.0), PEOPLE), path)
     # One that is a quadratic form is a matrix, and that is saved.
     save_metric(as_metric(lambda x, x0: ((x - x0) ** 2).sum(axis=1), PEOPLE), path)

@@ -11,11 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from likewise.errors import InvalidData, LikewiseWarning, MissingExtra
-from likewise.training import (
-    BaselineClassifier,
-    ReductionsClassifier,
-    SenSRClassifier,
-)
+from likewise.training import BaselineClassifier, ReductionsClassifier, SenSRClassifier
 from likewise.training.baselines import mixture_of
 from likewise.training.networks import new_network
 from likewise.training.sensr import Attack, Head
