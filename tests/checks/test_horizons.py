@@ -53,7 +53,7 @@ def test_the_ladder_equals_separate_runs(record):
     given = with_horizons(GradientFlow.paper_simulation())
     shares = np.array(given.horizons) / given.time
     np.testing.assert_allclose(shares, [0.25, 0.5, 0.75, 1.0], atol=0.02)
-    rungs = record(GradientFlow(steps=16)).stopping_times
+    rungs = record(GradientFlow(steps=16)).stopping_times[:-1]
     assert [rung.time for rung in rungs] == [1.25, 2.5, 3.75, 5.0]
     for rung, steps in zip(rungs[:2], (4, 8), strict=True):
         alone = GradientFlow(time=rung.time, steps=steps)
@@ -61,3 +61,15 @@ def test_the_ladder_equals_separate_runs(record):
         assert rung.loss_ratio == pytest.approx(value(record, alone), rel=1e-12)
         assert rung.n == 1200
         assert rung.band_lower <= rung.lower_bound <= rung.loss_ratio
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [GradientFlow(steps=16), GradientFlow.paper(n_steps=100), GradientFlow.paper_simulation()],
+)
+def test_twice_the_time_is_twice_the_time(record, flow):
+    found = record(flow)
+    rung = found.stopping_times[-1]
+    assert rung.time == pytest.approx(2 * flow.time)
+    assert rung.n == 1000
+    assert rung.loss_ratio > found.tests["loss_ratio"].estimate

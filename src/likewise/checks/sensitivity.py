@@ -41,7 +41,7 @@ class Sensitivity(Check):
 
     @override
     def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
-        if not method.map.goes_by_metric:
+        if not method.goes_by_metric:
             return
         metric, map = method.metric, method.map
         trials: list[tuple[str, str, FairMetric, UnfairMap]] = [("as chosen", "", metric, map)]

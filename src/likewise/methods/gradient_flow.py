@@ -200,6 +200,17 @@ class GradientFlow(UnfairMap):
             self, lam=lam, solver="auto", steps=None, horizons=(), unstable=False
         )
 
+    def doubled(self) -> "GradientFlow":
+        """Return the flow for twice the time."""
+        return dataclasses.replace(
+            self,
+            time=2 * self.time,
+            steps=None if self.steps is None else 2 * self.steps,
+            horizons=(),
+            solver="exponential" if self.unstable else self.solver,
+            unstable=False,
+        )
+
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)

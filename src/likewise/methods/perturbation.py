@@ -37,7 +37,7 @@ from likewise.methods.metric_file import check_belongs, metric_fingerprint
 from likewise.methods.negative_control import control_probes, with_control
 from likewise.methods.numerical_error import choose_steps, with_horizons
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats, perturbed_people
-from likewise.methods.unfair_map import UnfairMap
+from likewise.methods.unfair_map import UnfairMap, among
 from likewise.models import check
 from likewise.models.base import Model, targets
 from likewise.models.behaviour import answers_about_some
@@ -55,6 +55,7 @@ from likewise.stats.sums import QuantileSketch
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
+TRIED = 20  # people on whom it is seen whether a method goes by the metric
 SHOWN, BINS = 10, 40  # loadings that are shown of each direction, and bins of the histogram
 
 UNBOUNDED = (
@@ -188,10 +189,24 @@ class BoundPerturbation(BoundMethod):
         """Everyone's group of the metric's sample; none if the metric was learned elsewhere."""
         return groups_of(self.metric, self.survey, self.source, self.block_size)
 
+    @functools.cached_property
+    def goes_by_metric(self) -> bool:
+        """Whether another metric moves people elsewhere: tried on a few people, where it matters.
+
+        A method of another package that ignores the metric has no use for refits and controls.
+        """
+        others = (*self.metric.placebos, *self.metric.refits)[:1]
+        if not others or METHODS.name_of(type(self.map)) in METHODS.built_in:
+            return self.map.goes_by_metric
+        rows = np.arange(min(TRIED, len(self.x)))
+        bound = (self.map.bind(self.model, metric) for metric in (self.metric, *others))
+        one, other = (among(b, self.people, rows)(self.x[rows], self.y[rows]).x for b in bound)
+        return not np.array_equal(one, other, equal_nan=True)
+
     @property
     def learned(self) -> bool:
         """Whether the method goes by a metric that was learned."""
-        return self.metric.origin is not None and self.map.goes_by_metric
+        return self.metric.origin is not None and self.goes_by_metric
 
     @functools.cached_property
     def primary(self) -> PerturbProbe:
@@ -246,7 +261,7 @@ class BoundPerturbation(BoundMethod):
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
             "perturbed": perturbed_people(found.worst, self.people) if found.worst else (),
-            "metric": metric_record(self) if self.map.goes_by_metric else None,
+            "metric": metric_record(self) if self.goes_by_metric else None,
             "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
             "skipped": tuple(name for name, left_out in skipped.items() if left_out),
         }
