@@ -103,7 +103,6 @@ def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeyp
             with pytest.warns(StatisticalWarning, match="random sample of 1,000 of 3,000 people"):
                 metric = learning.learn_metric(setup, wrapped, seen)
             groups = learning.groups_of(metric, known, setup.source, 700)
-        assert (metric.origin.n, metric.origin.drawn_from) == (1000, 3000)
         assert "drawn at random from 3,000" in str(metric)
         # People beyond the sample are dealt to the groups as well: 150 are expected in each.
         assert 75 < np.bincount(groups, minlength=20).min() <= np.bincount(groups).max() < 250

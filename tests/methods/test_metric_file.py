@@ -159,7 +159,6 @@ def test_only_quadratic_metrics_can_be_saved(path):
 
     with pytest.raises(InvalidMetric, match=r"'Odd' cannot be saved.*metric.name"):
         save_metric(Odd(), path)
-    check_belongs(Odd(), ["a"])
     with pytest.raises(InvalidMetric, match=r"lambda>' cannot be saved: files hold matrices"):
         save_metric(as_metric(blocks(1.0), PEOPLE), path)
     # One that is a quadratic form is a matrix, and that is saved.
@@ -169,8 +168,6 @@ def test_only_quadratic_metrics_can_be_saved(path):
 
 def test_a_metric_of_other_features_is_refused_in_a_sentence():
     metric = ignoring([[1.0, 0.0]], ["age", "hours"])
-    check_belongs(metric, ["age", "hours"])
-    check_belongs(ignoring([[1.0, 0.0]]), ["anything", "goes"])
     with pytest.raises(InvalidMetric, match="made for 2 features, but there are 3"):
         check_belongs(metric, ["age", "hours", "gain"])
     for features in (["age", "gain"], ["hours", "age"]):

@@ -24,14 +24,11 @@ def ratios(sigma, x, y):
 
 @pytest.mark.parametrize("angle", [0.02, 0.1, 0.4])
 def test_a_metric_that_is_a_little_off_changes_ratios_by_little(angle, rng):
-    x = rng.uniform(-1, 1, (60, 2))
-    y = np.arange(60) % 2
+    x, y = rng.uniform(-1, 1, (60, 2)), np.arange(60) % 2
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     exact = np.diag([0.05, 1.0])
     mistaken = turn @ exact @ turn.T
-
     found = np.abs(ratios(exact, x, y) - ratios(mistaken, x, y)).max()
-
     # Nobody gets farther than |θ| T: the penalty only pulls them back.
     slope = float(np.linalg.norm(THETA))
     farthest = float(np.linalg.norm(x, axis=1).max()) + slope * TIME

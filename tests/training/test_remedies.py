@@ -47,13 +47,12 @@ def fitted(kind, seed=1, effect=0.5, n=1500):
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("improved")
     people = population(5000, 2, 0.5)
-    model = fitted(LogisticRegression())
-    result = improve(model, people, margin=0.04, folder=folder, favourable="yes", **ASKED)
-    return result, model, people, folder
+    asked = {"margin": 0.04, "folder": folder, "favourable": "yes", **ASKED}
+    return improve(fitted(LogisticRegression()), people, **asked), people, folder
 
 
 def test_a_fairer_model_is_found_judged_and_written(found):
-    result, _, people, folder = found
+    result, people, folder = found
     verdicts = [one.verdict for one in (result.found, result.before, result.after)]
     assert verdicts == ["evidence", "evidence", "within_tolerance"]
     assert result.better
@@ -75,7 +74,7 @@ def test_a_fairer_model_is_found_judged_and_written(found):
 
 
 def test_the_sentence_names_the_rule_and_the_text_whom_each_result_is_about(found, tmp_path):
-    result, _, _, folder = found
+    result, _, folder = found
     unmoved = compare({"given": result.before, "chosen": result.before})
     same = dataclasses.replace(result, comparison=unmoved)
     assert "is not shown to bring ratios nearer to 1 by more than a factor of 1.1" in same.sentence
@@ -160,7 +159,7 @@ def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_faire
 
 def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
     people, model = population(400, 5, 0.5), fitted(LogisticRegression())
-    cases = [
+    for given, table, changes, error, words in [
         (model, people, {"margin": 2.0}, InvalidSettings, "between 0 and 1, not 2"),
         (model, people, {"label": "pay"}, InvalidData, "'pay'"),
         (model, people, {"clusters": "home"}, InvalidData, "no column 'home'"),
@@ -168,8 +167,7 @@ def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
         (model, people, {"label": None, "may_matter": ()}, InvalidSettings, "--label.*--may-m"),
         (model, people, {"settings": Settings(method="flip")}, InvalidSettings, "not by flip"),
         ("none.onnx", people, {}, likewise.LikewiseError, "none.onnx"),
-    ]
-    for given, table, changes, error, words in cases:
+    ]:
         with pytest.raises(error, match=words) as caught:
             improve(given, table, **{**ASKED, **changes})
         assert "\n" not in str(caught.value)
@@ -189,8 +187,7 @@ def test_the_average_is_one_number_for_people_equal_in_what_may_matter():
     remedy.shift_ = 0.0
     found = remedy.predict_proba(twins)[:, 1]
     by_hand, ages = [], np.sort(people["age"])
-    for sex in ("m", "f"):
-        group = people[people["sex"] == sex]
+    for _, group in people.groupby("sex"):
         rank = np.searchsorted(ages, group["age"])
         near = np.argsort(np.abs(rank - np.searchsorted(ages, 0.3) + 0.5), kind="stable")[:20]
         rows = pd.DataFrame({"age": 0.3, "zone": group["zone"].to_numpy()[near]})
