@@ -121,7 +121,7 @@ def data_record(bound: Any) -> DataRecord:
         missing=dict(survey.gaps),
         dropped=dict(survey.dropped),
         weighted=people.weight is not None,
-        notes=(*people.notes, *data_notes(survey)),
+        notes=(*people.notes, *data_notes(survey, bound.settings.columns.may_matter)),
         clusters=bound.clusters,
         sha256=survey.fingerprint,
     )

@@ -26,9 +26,9 @@ def plain(seed=0, n=N):
     )
 
 
-def notes(frame, **roles):
+def notes(frame, may_matter=(), **roles):
     roles = {"label": "y", "protected": "sex", "raw": True, **roles}
-    return data_notes(as_source(frame, **roles).survey())
+    return data_notes(as_source(frame, **roles).survey(), may_matter)
 
 
 def test_of_an_ordinary_table_there_is_nothing_to_say():
@@ -157,3 +157,13 @@ def test_features_on_other_scales_are_named(scales, name):
         warn_about_scales(columns(*scales), ("a", "b"), 50)
     with pytest.warns(LikewiseWarning, match="'b' has a standard deviation of 100, .* costs 5e"):
         warn_about_scales(np.array([[0.0, 0.0], [2.0, 200.0]]), ("a", "b"), 50)
+
+
+def test_gaps_in_columns_that_may_matter_are_a_value_of_their_own():
+    frame = plain()
+    frame.loc[:29, "income"] = np.nan
+    frame.loc[:9, "district"] = None
+    assert notes(frame) == ()
+    first, second = notes(frame, ["income", "district"])
+    assert first.startswith("'income' is missing in 30 of 600 rows. Missing is a value of its own")
+    assert second.startswith("'district' is missing in 10 of 600 rows.")

@@ -144,21 +144,22 @@ def test_the_command_line_names_a_function_too(world, tmp_path):
     assert run(*asked).exit_code == 2
     found = run(*asked, "--trust", "--set", "method.time=0.1")
     assert f"the function {name}; columns that cost nothing: x2" in found.stdout
+    assert "is not a quadratic form: an explicit solver takes about" in found.stdout
 
 
 @dataclasses.dataclass(frozen=True)
 class Nudge(UnfairMap):
     """Adds one to the first feature, or follows the first free direction."""
 
-    goes_by_metric: bool = False
+    follows: bool = False
 
     def bind(self, model, metric):
-        step = metric.free[0] if self.goes_by_metric else np.eye(metric.free.shape[1])[0]
+        step = metric.free[0] if self.follows else np.eye(metric.free.shape[1])[0]
         return lambda x0, y: Moved(x0 - step, np.zeros(len(x0), dtype=int), 1)
 
 
 @pytest.mark.parametrize("follows", [False, True])
-def test_a_method_that_says_it_ignores_the_metric_needs_no_refits_and_no_control(world, follows):
+def test_a_method_that_ignores_the_metric_is_told_by_what_it_does(world, follows):
     model, people, _ = world
     settings = Settings(checks="core", decide={"test": "loss_ratio"})
     record = likewise.audit(model, people, method=Nudge(follows), settings=settings).record

@@ -165,3 +165,18 @@ def test_many_rows_are_asked_about_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("likewise.models.isolated_model.ROWS", 60)
     found = as_model(open_model(str(tmp_path / "m.ubj")))(x)
     assert found[:, 0] == pytest.approx(model.predict_proba(x)[:, 1], abs=1e-6)
+
+
+def test_one_changed_byte_in_a_catboost_file_is_a_sentence(tmp_path):
+    catboost = pytest.importorskip("catboost")
+    choices = {"iterations": 3, "depth": 2, "verbose": 0, "allow_writing_files": False}
+    trees = catboost.CatBoostClassifier(**choices, random_seed=0, thread_count=1)
+    trees.fit(*boosted_trees())
+    path = tmp_path / "m.cbm"
+    trees.save_model(str(path))
+    content = bytearray(path.read_bytes())
+    assert as_model(open_model(str(path)))(np.ones((2, 3))).shape == (2, 2)
+    content[-200] = 255  # in the offsets of its parts
+    path.write_bytes(content)
+    with pytest.raises(InvalidFile, match="is damaged"):
+        as_model(open_model(str(path)))(np.ones((2, 3)))

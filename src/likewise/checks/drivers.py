@@ -93,20 +93,26 @@ def column_shares(
 ) -> dict[str, Float[np.ndarray, " g"]]:
     """Return what every group of columns contributes, with intervals from folds (delta method).
 
-    ``share``, ``low`` and ``high`` are of the whole difference: shares add up to one, and a column
-    that works in the other direction has a negative one. ``alone`` is a part of the whole, too.
-    ``moves`` is the mean absolute change if this one alone is exchanged: of decisions, the share
-    that changes.
+    ``share``, ``low`` and ``high`` are of the whole difference: the shares of all columns that work
+    in its direction add up to one, and a column that works in the other direction, beyond noise,
+    has a negative share. ``alone`` is a part of the whole, too. ``moves`` is the mean absolute
+    change if this one alone is exchanged: of decisions, the share that changes.
     """
-    weight, total, *rest = sums[0].sum(axis=0).tolist()
+    weight, whole, *rest = sums[0].sum(axis=0).tolist()
     shapley, alone, moves = np.reshape(rest, (3, -1))
-    whole = total or math.nan
-    share = shapley / whole
-    influence = (sums[:, :, 2 : 2 + len(share)] - sums[:, :, 1:2] * share) / whole
-    variance = FOLDS / (FOLDS - 1) * (influence**2).sum(axis=(0, 1))
-    half = float(stdtrit(FOLDS - 1, 1 - alpha / 2)) * np.sqrt(variance)
+    sign, quantile = math.copysign(1.0, whole), float(stdtrit(FOLDS - 1, 1 - alpha / 2))
+    terms, part = sign * sums[:, :, 2 : 2 + len(shapley)], sign * shapley
+
+    def half_width(influence: Float[np.ndarray, "2 f g"]) -> Float[np.ndarray, " g"]:
+        return quantile * np.sqrt(FOLDS / (FOLDS - 1) * (influence**2).sum(axis=(0, 1)))
+
+    driving = part + half_width(terms - sums[:, :, :1] / weight * part) >= 0
+    base = terms[:, :, driving].sum(axis=2, keepdims=True)
+    total = float(base[0].sum())
+    total = total if total > 0 and whole else math.nan
+    share, half = part / total, half_width((terms - base * (part / total)) / total)
     found = {"share": share, "low": share - half, "high": share + half}
-    return {**found, "alone": alone / whole, "moves": moves / weight}
+    return {**found, "alone": alone / (whole or math.nan), "moves": moves / weight}
 
 
 def drivers_sums(

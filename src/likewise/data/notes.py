@@ -27,13 +27,25 @@ MIN_COUNT, MIN_EXPECTED = 5, 12
 which on that is noted: names occur less often, and chance leaves out 12 with probability 6e-6."""
 
 
-def data_notes(survey: Survey) -> tuple[str, ...]:
-    """Return what stands out in the audited people: repeated rows, leaks, and codes."""
+def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return what stands out in the audited people: repeated rows, leaks, codes and gaps."""
     people = survey.sample.in_columns()
     assert people.table is not None
-    leaks, codes = _perfect_predictors(people.table, people.y), _missing_codes(people.table)
-    some = (itertools.islice(notes, MAX_NOTES) for notes in (_repeated_rows(survey), leaks, codes))
+    kinds = (
+        *(_repeated_rows(survey), _perfect_predictors(people.table, people.y)),
+        *(_missing_codes(people.table), _gaps(people.table, may_matter)),
+    )
+    some = (itertools.islice(notes, MAX_NOTES) for notes in kinds)
     return tuple(itertools.chain(*some))
+
+
+def _gaps(table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
+    for name in columns:
+        if name in table.column_names and (count := int(is_missing(table[name]).sum())):
+            yield (
+                f"{name!r} is missing in {count:,} of {len(table):,} rows. Missing is a value of "
+                "its own: such people are compared with each other."
+            )
 
 
 def left_out_notes(dropped: Mapping[str, int]) -> tuple[str, ...]:

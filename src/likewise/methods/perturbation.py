@@ -289,10 +289,18 @@ class BoundPerturbation(BoundMethod):
     @override
     def describe(self) -> list[str]:
         classes = ", ".join(str(value) for value in self.classes) or "none"
-        return [
+        lines = [
             f"Model: {self.model.card.kind}, {self.x.shape[1]} features, classes {classes}",
             f"People: {self.n:,} from {self.source.name}",
             str(self.metric),
+        ]
+        if not self.metric.quadratic and self.numerical_error is not None:
+            lines.append(
+                "This metric is not a quadratic form: an explicit solver takes about "
+                f"{self.numerical_error.evaluations:,} gradients a person."
+            )
+        return [
+            *lines,
             f"Method: {self.map.name}; settings {self.settings.hash[:12]}",
         ]
 
