@@ -14,7 +14,7 @@ def test_arrays_of_every_kind_and_size_come_back_as_they_were():
     value = {
         "odd": (np.array([True, False, True]), np.arange(6.0).reshape(2, 3).T),
         "none": [np.zeros((0, 4)), None, np.float64(0.1), shared["frame"]],
-        7: RatioSums(np.array([np.inf, -0.0])),
+        7: RatioSums(np.array([np.inf, -0.0] * 5)),
         "names": np.array(["a", None, 3], dtype=object),
         "words": np.array(["a", "bc"]),
     }

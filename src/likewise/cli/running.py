@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ByteSize, TypeAdapter, ValidationError
-
 from likewise.cli.exits import say
 from likewise.errors import InvalidSettings
 
@@ -35,6 +33,8 @@ def executor(text: str) -> Any:
         )
     count, memory = int(found["count"]) if found["count"] else None, None
     if found["memory"]:
+        from pydantic import ByteSize, TypeAdapter, ValidationError  # late: it takes a while
+
         try:
             memory = int(TypeAdapter(ByteSize).validate_python(found["memory"]))
         except ValidationError:

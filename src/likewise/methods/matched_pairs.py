@@ -20,7 +20,7 @@ from typing_extensions import override
 from likewise.audit_data import AuditData, joined
 from likewise.data.notes import pool_notes
 from likewise.data.source import PeopleSource, read_pool
-from likewise.errors import InvalidSettings
+from likewise.errors import InvalidSettings, printable
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
 from likewise.methods.matching import Covariates, uniforms
@@ -229,7 +229,7 @@ class Measures:
     def columns(self) -> list[str]:
         """Names by which the measures are told apart."""
         both = zip(self.names, self.outcomes, strict=True)
-        return [f"{name}={outcome}" if outcome else name for name, outcome in both]
+        return [printable(f"{name}={outcome}") if outcome else name for name, outcome in both]
 
     def of_outputs(
         self, model: Any, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"] | None

@@ -566,7 +566,8 @@ def error_words(record: Record) -> Iterator[tuple[str, str]]:
         yield "Jackknife", f"{test_name(name)}: {errors}"
     if (error := record.numerical_error) is not None:
         bound = f"at most {number(error.error_bound)} ({number(error.error_in_se)} standard errors)"
-        yield "Numerical", f"{bound}, {error.evaluations} gradients a person by {error.method}"
+        how = f"{error.evaluations} gradients a person by {error.method}"
+        yield "Numerical", f"{bound}, {how}. {error.note}"
 
 
 def spread_words(record: Record) -> str:
