@@ -1,7 +1,8 @@
 """What all tests share: one thread, fixed seeds, and outside material that may be absent."""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,24 @@ def rng() -> np.random.Generator:
 def root() -> Path:
     """The folder of the repository."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def ended() -> Callable[..., bool]:
+    """Return what tells whether a process is gone, or will be soon."""
+
+    def wait(number: int, seconds: int = 20) -> bool:
+        for _ in range(seconds * 50 + 1):
+            try:
+                state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                return True
+            if state in "ZX":
+                return True
+            time.sleep(0.02)
+        return False
+
+    return wait
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,14 @@
 """What several rooms' tests need: people, outcomes, and a command run in this process."""
 
+import contextlib
 import json
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -24,6 +27,16 @@ def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> AuditD
     score = x @ [1.0, 1.0, 0.5, 0.0] + 0.5 * rng.normal(size=n)
     y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
     return AuditData.from_arrays(x, y, {"group": group}, **more)
+
+
+def applicants(n: int, seed: int, effect: float = 0.5) -> pd.DataFrame:
+    """Return people whose label leans on age, and on a zone that goes with sex."""
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n)
+    age, zone = rng.normal(size=n), rng.normal(size=n) + 1.2 * sex
+    y = rng.random(n) < 1 / (1 + np.exp(-(1.5 * age - effect * (zone - 0.6))))
+    names = {"sex": np.where(sex, "f", "m"), "paid": np.where(y, "yes", "no")}
+    return pd.DataFrame({"age": age, "zone": zone, **names})
 
 
 def outcomes_of(
@@ -79,33 +92,33 @@ def run(*arguments: Any, **environment: Any) -> Result:
     return CliRunner().invoke(app, words, catch_exceptions=False, env=variables)
 
 
-class serving:
-    """A real server on this machine that answers with probabilities.
+class Handler(BaseHTTPRequestHandler):
+    """Hands rows to what its server is to do with them, and keeps every request."""
 
-    Rows may come as lists, or with the names of their columns, ``inputs``.
-    """
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append((body, dict(self.headers)))
+        self.server.behave(self, body["instances"])
 
-    def __init__(self, function, inputs=()):
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-                if rows and isinstance(rows[0], dict):
-                    rows = [[row[name] for name in inputs] for row in rows]
-                content = json.dumps({"predictions": function(np.array(rows)).tolist()}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+    def answer(self, content: Any, code: int = 200, **headers: str) -> None:
+        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(code)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
 
-            def log_message(self, *args):
-                pass
+    def log_message(self, *args: Any) -> None:
+        pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-        return f"http://127.0.0.1:{self.server.server_address[1]}/predict"
-
-    def __exit__(self, *args):
-        self.server.shutdown()
-        self.server.server_close()
+@contextlib.contextmanager
+def serving(behave: Any = None) -> Iterator[Any]:
+    """Serve from this machine; ``behave`` says what is done with rows."""
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.requests, server.behave = [], behave
+    server.url = f"http://127.0.0.1:{server.server_address[1]}/predict"
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()

@@ -91,8 +91,6 @@ def folder(tmp_path_factory, parts, estimators):
         "from pathlib import Path\nimport joblib\n"
         "model = joblib.load(Path(__file__).with_name('logistic.joblib'))\n"
         "def score(rows):\n    return model.predict_proba(rows)[:, 1]\n"
-        "pipeline = joblib.load(Path(__file__).with_name('pipeline.joblib'))\n"
-        "def of_frames(frame):\n    return pipeline.predict_proba(frame)\n"
         "def quartic(out, y):\n    return (out - y) ** 4\n"
         "def slope(out, y):\n    return 4 * (out - y) ** 3\n"
         "pair = (quartic, slope)\n"
@@ -176,16 +174,6 @@ def test_a_saved_model_gets_the_numbers_of_the_one_in_memory(
     np.testing.assert_allclose(rates(record), rates(expected), atol=0.005)
 
 
-@pytest.mark.slow
-def test_a_function_is_given_the_text_of_a_table_on_the_command_line(folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(folder)
-    tables = ["people_jobs.csv", *ROLES, *PAIRS, "--pool", "pool_jobs.csv", "--trust"]
-    of_frames = audited(tmp_path, "scoring:of_frames", *tables)
-    pipeline = audited(tmp_path, "pipeline.joblib", *tables)
-    assert rates(of_frames) == rates(pipeline)
-    assert {"job"} <= set(of_frames.matched_pairs.remaining)
-
-
 def test_a_metric_for_a_model_of_columns_carries_the_encoder_of_its_features(folder, tmp_path):
     model, metric = folder / "pipeline.joblib", tmp_path / "metric.safetensors"
     learned = run(
@@ -266,10 +254,12 @@ def test_many_classes_and_numbers_are_audited_by_every_method(task, method, part
 
 @pytest.mark.slow
 def test_a_model_at_an_address_gets_the_same_numbers(folder, estimators, in_memory, tmp_path):
-    with serving(estimators["network"].predict_proba) as url:
-        record = audited(
-            tmp_path, url, folder / "people.csv", *ROLES, *PAIRS, "--pool", folder / "pool.csv"
-        )
+    def behave(handler, rows):
+        handler.answer(estimators["network"].predict_proba(np.array(rows)).tolist())
+
+    files = [folder / "people.csv", *ROLES, *PAIRS, "--pool", folder / "pool.csv"]
+    with serving(behave) as server:
+        record = audited(tmp_path, server.url, *files)
     assert rates(record) == rates(in_memory["network"])  # JSON keeps all digits
 
 

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 import sklearn
@@ -14,17 +13,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import likewise
+from helpers import applicants
 from likewise.errors import InvalidData, InvalidSettings
 
 
 @pytest.fixture(scope="module")
 def people():
-    """Return people whose label leans on a zone that goes with sex."""
-    rng = np.random.default_rng(0)
-    sex = rng.integers(0, 2, 1000)
-    x = pd.DataFrame({"age": rng.normal(size=1000), "zone": rng.normal(size=1000) + 1.2 * sex})
-    y = rng.random(1000) < 1 / (1 + np.exp(-(1.5 * x["age"] - 0.8 * (x["zone"] - 0.6))))
-    return x.assign(sex=sex), y.to_numpy().astype(int)
+    """Return people, their sex as a number, and their labels."""
+    table = applicants(1000, 0, 0.8)
+    x = table[["age", "zone"]].assign(sex=(table["sex"] == "f").astype(int))
+    return x, (table["paid"] == "yes").to_numpy().astype(int)
 
 
 class Accepts(LogisticRegression):

@@ -1,16 +1,15 @@
 import contextlib
-import json
 import socket
 import threading
 import time
 import warnings
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from helpers import serving
 from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidModel, InvalidSettings
@@ -18,38 +17,10 @@ from likewise.models import Endpoint, as_model, check, open_model
 from likewise.run.executors import Threads
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        server = self.server
-        with server.lock:
-            server.requests.append((json.loads(body), dict(self.headers)))
-        server.behave(self, json.loads(body)["instances"])
-
-    def answer(self, content, code=200, **headers):
-        content = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(code)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture
 def server():
-    """A real server on this machine; ``behave`` says what it does with rows."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.requests, server.lock = [], threading.Lock()
-    server.url = f"http://127.0.0.1:{server.server_address[1]}/predict"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture

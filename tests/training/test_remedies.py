@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
 import likewise
+from helpers import applicants
 from likewise._compare import compare
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
@@ -28,25 +29,15 @@ ASKED = {"label": "paid", "protected": "sex", "may_matter": ["age"]}
 X = ["age", "zone"]
 
 
-def population(n, seed, effect):
-    """Return people whose label leans on age, and on a zone that goes with sex."""
-    rng = np.random.default_rng(seed)
-    sex = rng.integers(0, 2, n)
-    age, zone = rng.normal(size=n), rng.normal(size=n) + 1.2 * sex
-    y = rng.random(n) < 1 / (1 + np.exp(-(1.5 * age - effect * (zone - 0.6))))
-    names = {"sex": np.where(sex, "f", "m"), "paid": np.where(y, "yes", "no")}
-    return pd.DataFrame({"age": age, "zone": zone, **names})
-
-
 def fitted(kind, seed=1, effect=0.5, n=1500):
-    train = population(n, seed, effect)
+    train = applicants(n, seed, effect)
     return kind.fit(train[X], train["paid"])
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("improved")
-    people = population(5000, 2, 0.5)
+    people = applicants(5000, 2, 0.5)
     asked = {"margin": 0.04, "folder": folder, "favourable": "yes", **ASKED}
     return improve(fitted(LogisticRegression()), people, **asked), people, folder
 
@@ -105,13 +96,13 @@ def test_where_nothing_is_wrong_nothing_is_changed(kind):
     # All 12 draws of each: the bar that benchmarks/remedies.py holds on more people.
     for seed in range(12):
         model = fitted(kind, 100 + seed, effect=0.0, n=600)
-        result = improve(model, population(800, seed, 0.0), seed=seed, **ASKED)
+        result = improve(model, applicants(800, seed, 0.0), seed=seed, **ASKED)
         assert not result.better
         assert result.model is model
 
 
 def test_tables_are_read_as_the_settings_say_and_clusters_stay_whole(tmp_path):
-    model, people = fitted(LogisticRegression(), effect=1.0), population(1600, 3, 0.8)
+    model, people = fitted(LogisticRegression(), effect=1.0), applicants(1600, 3, 0.8)
     years = np.where(people["sex"] == "f", 50, 30) + np.arange(1600) % 10
     people = people.assign(
         years=years,
@@ -132,7 +123,7 @@ def test_tables_are_read_as_the_settings_say_and_clusters_stay_whole(tmp_path):
 
 
 def test_a_model_of_encoded_features_is_improved_by_a_reference_sample_of_ones_own():
-    train, people, pool = population(1500, 1, 1), population(1600, 3, 0.8), population(1000, 4, 0.8)
+    train, people, pool = applicants(1500, 1, 1), applicants(1600, 3, 0.8), applicants(1000, 4, 0.8)
     encoder = Encoder.fit(train[X])
     encoded = likewise.read(train, label="paid", protected="sex", encoder=encoder)
     model = LogisticRegression().fit(encoded.x, encoded.y)
@@ -158,7 +149,7 @@ def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_faire
 
 
 def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
-    people, model = population(400, 5, 0.5), fitted(LogisticRegression())
+    people, model = applicants(400, 5, 0.5), fitted(LogisticRegression())
     for given, table, changes, error, words in [
         (model, people, {"margin": 2.0}, InvalidSettings, "between 0 and 1, not 2"),
         (model, people, {"label": "pay"}, InvalidData, "'pay'"),
@@ -180,7 +171,7 @@ def averaged(people, weight=1.0, may_matter=("age",), model=None, **choices):
 
 
 def test_the_average_is_one_number_for_people_equal_in_what_may_matter():
-    people = population(400, 1, 0.5)
+    people = applicants(400, 1, 0.5)
     remedy, model = averaged(people, m=20)
     twins = pd.DataFrame({"age": [0.3, 0.3, 0.3], "zone": [-2.0, 0.0, 5.0]})
     assert np.ptp(remedy.predict_proba(twins)[:, 1]) == 0
@@ -201,7 +192,7 @@ def test_the_average_is_one_number_for_people_equal_in_what_may_matter():
 
 
 def test_averaging_leaves_as_many_people_with_each_decision():
-    people = population(1000, 3, 0.5)
+    people = applicants(1000, 3, 0.5)
     people["paid"] = np.where(people["age"] + 0.5 * people["zone"] > 1.5, "yes", "no")
     remedy, model = averaged(people, 0.7)
     before = (model.predict(people[X]) == "yes").sum()
@@ -211,7 +202,7 @@ def test_averaging_leaves_as_many_people_with_each_decision():
 
 
 def test_a_prediction_depends_on_the_person_alone_and_survives_a_file():
-    people = population(300, 4, 0.5)
+    people = applicants(300, 4, 0.5)
     remedy, _ = averaged(people, 0.5)
     x = people[X]
     whole = remedy.predict_proba(x)
@@ -223,7 +214,7 @@ def test_a_prediction_depends_on_the_person_alone_and_survives_a_file():
 
 
 def test_categories_that_may_matter_are_equal_where_enough_people_have_them():
-    people = population(400, 5, 0.5)
+    people = applicants(400, 5, 0.5)
     people["town"] = np.where(people["zone"] > 0.5, "north", "south").astype(object)
     people.loc[:2, "town"] = "elsewhere"
     encode = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
@@ -242,7 +233,7 @@ def test_categories_that_may_matter_are_equal_where_enough_people_have_them():
 
 @pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 def test_what_cannot_be_averaged_is_refused_in_a_sentence():
-    people = population(200, 6, 0.5)
+    people = applicants(200, 6, 0.5)
     decides = LinearSVC().fit(people[X], people["paid"])
     amounts = LinearRegression().fit(people[X], people["age"])
     for changes, error, words in [
