@@ -62,11 +62,16 @@ def test_bounds_know_no_seed_and_are_never_narrower_than_with_the_metric_fixed(w
     model, people, metric = world
     one, other = (audit(model, people, seed=seed) for seed in (0, 1))
     assert one.jackknife == other.jackknife
+    assert one.metric.same_sample
     refitted, fixed = (audit(model, people, metric, decide__metric=m) for m in ("auto", "fixed"))
     for name, test in fixed.tests.items():
         wider = refitted.tests[name]
         assert wider.lower_bound <= test.lower_bound <= test.upper_bound <= wider.upper_bound
         assert wider.p_value >= test.p_value
+        refits = refitted.jackknife[name]
+        assert wider.std_error == refits.std_error_refitted
+        assert test.std_error == pytest.approx(refits.std_error_fixed)
+    assert refitted.decided_by.metric == "refitted"
     # Error rates have ten groups and losses twenty.
     assert len(refitted.jackknife["error_rate_ratio"].replicates) == 10
     losses = audit(model, people, metric, decide__test="loss_ratio")

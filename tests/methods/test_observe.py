@@ -67,16 +67,3 @@ def test_a_loss_that_is_not_a_number_is_diverged_and_a_status_of_the_map_stays(
     for bound in (push, stay(np.full(60, int(Status.DIVERGED)))):
         seen = observe(smooth, bound, metric, *people).outcomes
         assert set(seen.status.tolist()) == {Status.DIVERGED}
-
-
-def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, metric, people):
-    x, y = people
-
-    def downhill(x0, y):
-        downward = x0 - 0.01 * smooth.loss_gradient(x0, y)
-        return Moved(downward, np.zeros(60, dtype=np.int64), 1)
-
-    for keeps in (False, True):
-        seen = observe(smooth, downhill, metric, x, y, keeps_start=keeps)
-        assert seen.below_one == 60
-        assert np.array_equal(seen.x, x) == keeps

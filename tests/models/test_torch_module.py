@@ -5,6 +5,8 @@ import pytest
 import torch
 from torch import nn
 
+import likewise
+from helpers import people
 from likewise.loss import probabilities
 from likewise.models import as_model, check
 
@@ -36,6 +38,8 @@ def test_the_users_module_is_never_changed():
     model = as_model(module)
     model.loss_gradient(np.ones((6, 4)), np.arange(6) % 2)
 
+    assert torch.equal(torch.get_rng_state(), random_state)
+    likewise.audit(module, people(), metric=likewise.metrics.ignoring(np.eye(4)[:1]), checks="core")
     assert all(part.training for part in module.modules())
     assert [p.requires_grad for p in module.parameters()] == [False, True, True, True]
     assert module[0].weight.grad is None
@@ -45,7 +49,6 @@ def test_the_users_module_is_never_changed():
         assert value.dtype == torch.float32
         assert torch.equal(value, before[name])
     assert calls  # a hook is part of what the module does, so the copy runs it
-    assert torch.equal(torch.get_rng_state(), random_state)
 
 
 def test_a_module_that_was_left_with_history_can_be_copied():
