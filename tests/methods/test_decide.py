@@ -1,19 +1,20 @@
 """The verdict over everyone and every protected group together."""
 
+import math
+
 import pytest
 
+from likewise.errors import InvalidSample
 from likewise.methods.decide import decide_with_groups
-from likewise.record import GroupRecord, TestRecord
+from likewise.record import GroupRecord
+from likewise.stats.multiplicity import holm_adjusted
+from sample_records import one_test
 
 
 def decided(outcome, p_value, *groups, **how):
     """Decide over everyone and groups, each an estimate, a p-value and what else is known."""
-    everyone = TestRecord(
-        **{"test": "loss_ratio", "method": "gradient_flow", "interval_method": "hall"},
-        **{"estimate": 1.2, "std_error": 0.01, "statistic": 1.18, "p_value": p_value},
-        **{"rejected": outcome == "evidence", "interval": (1.18, 1.22), "outcome": outcome},
-        **{"lower_bound": 1.18, "upper_bound": 1.22, "delta": 1.25, "alpha": 0.05, "n": 1000},
-    )
+    known = {"p_value": p_value, "rejected": outcome == "evidence", "outcome": outcome}
+    everyone = one_test(estimate=1.2, lower=1.18, upper=1.22, **known)
     records = []
     for estimate, p, more in groups:
         known = {"attribute": "sex", "upper": estimate + 0.05, **more}
@@ -29,9 +30,12 @@ def test_a_group_above_the_limit_is_evidence_though_everyone_is_within():
 
 
 def test_holm_runs_over_everyone_and_the_groups():
-    outcome, _, groups = decided("inconclusive", 0.2, (1.3, 0.02, {}), (1.2, 0.5, {}))
+    tied = (1.2, 0.1, {})
+    outcome, _, groups = decided("inconclusive", 0.2, (1.3, 0.02, {}), tied, tied)
     assert outcome == "inconclusive"
-    assert [g.p_adjusted for g in groups] == pytest.approx([0.06, 0.5])
+    assert [g.p_adjusted for g in groups] == pytest.approx([0.08, 0.3, 0.3])
+    with pytest.raises(InvalidSample, match=r"'race' is nan.*counts as p = 1"):
+        holm_adjusted({"sex": 0.01, "race": math.nan})
     assert not any(g.rejected for g in groups)
 
 

@@ -44,15 +44,8 @@ def test_hall_keeps_its_size_where_the_papers_z_certifies_too_often(name, lines,
 
 
 QUICK = (
-    "rare_harm",
-    "horizons",
-    "unequal_designs",
-    "skewed_groups",
-    "flips",
-    "numerical_error",
-    "heavy_tails",
-    "robust_fairness_interval",
-    "late_drift",
+    *("rare_harm", "horizons", "unequal_designs", "skewed_groups", "flips", "numerical_error"),
+    *("heavy_tails", "robust_fairness_interval", "late_drift", "error_rates"),
 )
 """Lines that need no data and take seconds, with a promise in every population."""
 
@@ -66,19 +59,6 @@ def test_promises_are_kept_where_they_were_attacked(root):
     assert found.returncode == 0, found.stdout[-600:] + found.stderr[-600:]
     promises = int(re.search(r"(\d+) rows carry a promise; broken: 0", found.stdout)[1])
     assert promises >= 3 * len(QUICK)
-
-
-@pytest.mark.parametrize("base", [0.01, 0.05, 0.19])
-@pytest.mark.parametrize("n", [100, 400])
-def test_error_rates_keep_their_promises_in_every_table(base, n, lines):
-    measured = lines("error_rates").measured
-    mid_p = measured("mid-P (default)", "", n, base, 0.0)
-    assert mid_p.size <= 0.055
-    assert mid_p.false_certification <= 0.055
-    for turned_right in (0.0, 0.1):
-        score = measured("score", "", n, base, turned_right)
-        assert score.size <= 0.065
-        assert score.false_certification <= 0.06
 
 
 def test_weights_and_clusters_are_allowed_for(lines, rng):

@@ -1,7 +1,6 @@
 """Sums over any blocks, in any order and grouping; who is in which group."""
 
 import dataclasses
-import math
 
 import hypothesis
 import hypothesis.strategies as st
@@ -114,20 +113,6 @@ def test_any_cut_order_and_grouping_say_the_same(seed, weighted, clustered, regr
     assert merged.spread.quantile(1) == outcomes.ratio.max()
 
 
-def test_somebody_without_a_ratio_makes_the_mean_undefined_wherever_they_are():
-    outcomes = people(1, n=90)
-    losses = np.where(outcomes.row == 7, np.nan, outcomes.loss_after)
-    outcomes = dataclasses.replace(outcomes, loss_after=losses)
-    merged = in_blocks(outcomes, Frame.of(outcomes), 5)
-    evidence = LossRatioTest().evidence(merged)
-    assert evidence.bounds is None
-    assert "1 of 90 people have no finite loss ratio" in evidence.notes[0]
-    own = str(outcomes.groups["sex"][7])
-    for line in by_group(merged):
-        if line.attribute == "sex":
-            assert math.isnan(line.estimate) == (line.group == own)
-
-
 def test_clusters_of_one_are_none_and_a_single_cluster_is_no_sample():
     outcomes = people(4, n=60)
     alone = dataclasses.replace(outcomes, cluster=np.arange(60))
@@ -159,21 +144,6 @@ def counts(**groups):
     found = groups_of(tally.cells.kinds, tally.frame)
     count = tally.cells.sums[:, 0]
     return {f"{g.trait}: {g.name}": int(count[g.members].sum()) for g in found}
-
-
-SEX = ["F", "F", "M", "M", "M", None]
-RACE = ["b", "w", "w", "w", None, None]
-
-
-def test_everybody_is_in_one_group_of_each_trait():
-    assert counts(sex=SEX, race=RACE) == {
-        "sex: F": 2,
-        "sex: M": 3,
-        "sex: missing": 1,
-        "race: b": 1,
-        "race: w": 3,
-        "race: missing": 2,
-    }
 
 
 def test_numbers_with_few_levels_stay_and_stand_in_their_order():
