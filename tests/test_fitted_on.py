@@ -3,10 +3,12 @@
 import pickle
 import types
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import xgboost
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -61,7 +63,7 @@ KINDS = {
     "logistic": lambda: LogisticRegression(max_iter=5000),
     "forest": lambda: RandomForestClassifier(15, random_state=0),
     "HistGB": lambda: HistGradientBoostingClassifier(max_iter=20),
-    "XGBoost": lambda: pytest.importorskip("xgboost").XGBClassifier(n_estimators=20, max_depth=3),
+    "XGBoost": lambda: xgboost.XGBClassifier(n_estimators=20, max_depth=3),
     "pipeline": lambda: make_pipeline(StandardScaler(), LogisticRegression()),
 }
 
@@ -162,10 +164,9 @@ def test_functions_and_own_classes_are_given_a_data_frame_with_text_and_gaps(gap
 
 
 def test_text_is_given_as_categories_where_a_function_takes_nothing_else(table):
-    library = pytest.importorskip("lightgbm")
     frame = table.assign(job=np.where(table.age % 2, "cook", "smith"))
     typed = frame[[*COLUMNS, "job"]].astype({"job": "category"})
-    trees = library.LGBMClassifier(n_estimators=9, verbose=-1).fit(typed[:300], frame["y"][:300])
+    trees = lightgbm.LGBMClassifier(n_estimators=9, verbose=-1).fit(typed[:300], frame["y"][:300])
     people, smiths = read(frame, raw=True), (frame.job == "smith")[300:]
     ask = table_model(adapt(lambda f: trees.predict_proba(f), people, traits=("group",))[0], people)
     # Not all levels need be in the rows that are asked about.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -214,7 +215,6 @@ def test_a_resumed_audit_does_not_learn_its_metric_again(files, fitted, tmp_path
 def test_ctrl_c_says_what_is_true(files, tmp_path):
     known = people(seed=1)
     model = LogisticRegression().fit(known[list(COLUMNS)], known["paid"])
-    joblib = pytest.importorskip("joblib")
     joblib.dump(model, tmp_path / "model.joblib")
     big = pa.concat_tables([pq.read_table(files["one"])] * 40)
     pq.write_table(big, tmp_path / "people.parquet")

@@ -1,13 +1,15 @@
 """The call people wish they could write, and a result that fits into their day."""
 
 import copy
-import inspect
 import io
 import pickle
 
 import joblib
+import matplotlib
+import mlflow
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -73,15 +75,9 @@ def test_the_surface_is_small():
     assert set(likewise.__all__) == NAMES
     with pytest.raises(AttributeError):
         likewise.AuditData  # noqa: B018 - internals have their own homes
-    for name in sorted(NAMES - {"metrics", "executors", "training"}):
-        found = getattr(likewise, name)
-        assert inspect.getdoc(found), name
-        if not isinstance(found, type) or not issubclass(found, Exception | Warning):
-            assert "map" not in inspect.signature(found).parameters, name
 
 
 def test_the_call_answers_in_one_sentence_and_in_data_frames(result, tmp_path):
-    matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     assert result.verdict == "evidence"
     assert result.sentence.startswith("Evidence of unfairness by black: People with black = yes")
@@ -97,7 +93,6 @@ def test_the_call_answers_in_one_sentence_and_in_data_frames(result, tmp_path):
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow"])
 def test_frames_come_back_as_the_kind_that_came_in(kind, model, test, reference):
-    pl = pytest.importorskip("polars")
     turn = pl.from_pandas if kind == "polars" else pa.Table.from_pandas
     found = likewise.audit(
         LogisticRegression().fit(applications(2000, 1)[INPUTS].to_numpy(), [0, 1] * 1000),
@@ -138,7 +133,6 @@ def test_a_result_survives_pickle_copies_and_joblib(result):
 
 
 def test_a_run_of_mlflow_holds_metrics_parameters_and_report(result, tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
     with mlflow.start_run() as active:
@@ -159,7 +153,6 @@ def test_a_run_of_mlflow_holds_metrics_parameters_and_report(result, tmp_path, m
 
 
 def test_a_tracker_that_is_away_is_one_sentence(result, monkeypatch):
-    pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with pytest.raises(InvalidSettings, match=r"tracker at 'http://127.0.0.1:9' did not take"):

@@ -127,6 +127,8 @@ def test_the_papers_procedure_is_the_same_however_it_is_asked_for():
     found, _ = resolve_settings(Settings(paper=True))
     assert found == resolve_settings(None, paper=True)[0] == resolve_settings(found)[0]
     assert found.method.params == {"solver": "euler", "steps": 500}
+    assert found == Settings().as_in_paper()
+    assert (found.metric.C, found.decide.interval, found.decide.metric) == (1.0, "paper", "fixed")
     longer, _ = resolve_settings(Settings().with_set(["method.lam=20"]), paper=True)
     assert longer.method.params == {"solver": "euler", "steps": 500, "lam": 20}
     for other in ({"method": "reach"}, {"columns": {"may_matter": ["a"]}}):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
+import xgboost
 
 WATCH = """
 import contextlib, os, sys
@@ -23,7 +23,6 @@ AVOIDED = ("torch", "matplotlib", "pandas", "polars", "lightgbm", "onnx", "ray")
 
 
 def test_an_audit_of_trees_loads_what_its_library_does_and_nothing_heavy_besides(tmp_path):
-    xgboost = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
     sex, age, hours = rng.choice(["f", "m"], 300), rng.integers(20, 60, 300), rng.normal(size=300)
     y = (age + 10 * hours + 8 * (sex == "m") > 44).astype(int)

@@ -9,6 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import likewise
 from checks.planted import population
 from likewise.record import Record
+from likewise.report.terminal import summary
 
 READ = ["skill", "zone", "car"]
 
@@ -37,6 +38,10 @@ def test_several_classes_are_each_compared(tables):
     record = full(model, people, pool, label="grade")
     outcomes = {row.column for row in record.matched_pairs.comparisons}
     assert outcomes == {"decision=0", "decision=1", "decision=2"}
+    assert record.verdict == "evidence"
+    highest = [row for row in record.matched_pairs.comparisons if row.outcome == "2"]
+    assert {row.verdict for row in highest} == {"evidence"}
+    assert "'grade = 2': group = " in summary(record)
     assert record.drivers[0].column == "zone"
     assert record.drivers[0].share > 0.9
     assert {s.what for s in record.sensitivity} >= {"as chosen", "column left out", "column added"}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -86,6 +87,10 @@ if __name__ == "__main__":
     kept = FinishedJobs(pathlib.Path("kept.jsonl"), "key")
     assert run_jobs(jobs, kept, workers=2, words="roots") == {"0": 0, "1": 1}
 """
+GRAPH = """
+    <ir_version: 8, opset_import: ["" : 15]> g (float[n, 3] x) => (float[n, 2] y)
+    <float[3, 2] w = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0}> { y = MatMul(x, w) }
+"""
 STRANGER = "from likewise.models import as_model, open_model; as_model(open_model('m.onnx'))"
 
 
@@ -100,18 +105,7 @@ STRANGER = "from likewise.models import as_model, open_model; as_model(open_mode
 )
 def test_no_other_process_runs_anything_planted(folder, how):
     if how[-1] == STRANGER:
-        onnx = pytest.importorskip("onnx")
-        kind, make = onnx.TensorProto.FLOAT, onnx.helper.make_tensor_value_info
-        graph = onnx.helper.make_graph(
-            [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
-            "g",
-            [make("x", kind, ["n", 3])],
-            [make("y", kind, ["n", 2])],
-            [onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")],
-        )
-        opsets = [onnx.helper.make_opsetid("", 15)]
-        proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
-        (folder / "m.onnx").write_bytes(proto.SerializeToString())
+        (folder / "m.onnx").write_bytes(onnx.parser.parse_model(GRAPH).SerializeToString())
     ended = start(folder, how=how)
     assert ended.returncode == 0, ended.stderr
     assert not (folder / "traces").exists()

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -72,7 +73,7 @@ def forms(table, tmp_path):
         "csv": str(tmp_path / "people.csv"),
         "arrow": table,
         "pandas": table.to_pandas(),
-        "polars": pytest.importorskip("polars").from_arrow(table),
+        "polars": pl.from_arrow(table),
         "people": likewise.read(one_file, **ROLES),
     }
 

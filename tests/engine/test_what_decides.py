@@ -64,16 +64,6 @@ def test_the_flow_decides_and_the_search_for_want_of_gradients(world):
         name({"name": "auto", "colour": 1}, smooth)
 
 
-def test_the_paper_in_one_word_is_its_flow_its_penalty_and_this_very_metric():
-    paper = Settings().as_in_paper()
-    assert paper.method == Choice.model_validate(
-        {"name": "gradient_flow", "solver": "euler", "steps": 500}
-    )
-    assert paper.metric.C == 1.0
-    chosen = paper.decide
-    assert (chosen.interval, chosen.metric) == ("paper", "fixed")
-
-
 def test_columns_that_may_matter_are_held_under_a_metric_too(world):
     table = pa.table(
         {name: world.people.x[:, j] for j, name in enumerate(world.people.features)}

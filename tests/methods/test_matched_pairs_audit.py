@@ -154,25 +154,6 @@ def test_three_groups_are_compared_two_by_two():
     assert {record.matched_pairs.leading.group, record.matched_pairs.leading.other} == {"a", "c"}
 
 
-def test_each_of_several_classes_is_compared_with_the_rest_and_named():
-    class Three(Rule):
-        classes_ = np.array([0, 1, 2])
-
-        def predict_proba(self, frame):
-            return np.eye(3)[self.predict(frame)]
-
-    model = Three(["income", "town"], lambda i, t: (i + t > 0.5) * 1 + (i + t > 1.5))
-    frame, pool = people(0), people(1, 1500)
-    for table in (frame, pool):
-        table["paid"] = model.predict(table)
-    result = audit(model, frame, pool=pool, favourable=None)
-    rows = result.record.matched_pairs.comparisons
-    assert [row.column for row in rows[:3]] == ["decision=0", "decision=1", "decision=2"]
-    assert result.verdict == "evidence"
-    assert {row.verdict for row in rows if row.outcome == "2"} == {"evidence"}
-    assert "'paid = 2': sex = f → m" in str(result)
-
-
 def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
     rng = np.random.default_rng(5)
     frame, pool = people(0), people(1, 1500)

@@ -58,17 +58,6 @@ def test_estimators_are_saved_with_their_classes(estimator, saved, rng):
     assert np.array_equal(again(x), as_model(estimator)(x))
 
 
-class Own(nn.Module):
-    """A network as most people write one."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-
-    def forward(self, x):
-        return self.layers(x)
-
-
 def test_a_mixture_of_logistic_models_is_saved(saved, rng):
     weight = torch.tensor([3.0, 1.0], dtype=torch.float64)
     module = nn.Sequential(nn.Linear(3, 2, dtype=torch.float64), MeanOfSigmoids(weight))
@@ -101,7 +90,11 @@ def without_numbers():
     [
         (nn.Sequential(nn.Softmax(dim=1), nn.Linear(3, 2)), "Softmax layer cannot be saved", ()),
         (nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), "LayerNorm layer cannot be saved", ()),
-        (Own(), r"Own layer cannot be saved: a saved model is a Sequential of", ()),
+        (
+            nn.Bilinear(3, 3, 2),
+            r"Bilinear layer cannot be saved: a saved model is a Sequential of",
+            (),
+        ),
         (LogisticRegression, "is a class", ()),
         (hooked(), "layers alone do not say", ()),
         (without_numbers(), "not finite", ()),

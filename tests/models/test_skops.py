@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from likewise.errors import InvalidFile, TrustRequired
 from likewise.models import as_model, check, open_model
@@ -53,28 +53,24 @@ def test_trees_need_trust_and_say_which_type(tmp_path, rng):
 
 
 def rewritten(path, change):
-    """Change the schema inside a skops file."""
+    """Write a model with its files changed, given their names and contents."""
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    skops.io.dump(LogisticRegression().fit(x, x[:, 0] > 0), path)
     with zipfile.ZipFile(path) as old:
         parts = {name: old.read(name) for name in old.namelist()}
-    parts["schema.json"] = change(parts["schema.json"].decode()).encode()
     with zipfile.ZipFile(path, "w") as new:
         for name, content in parts.items():
-            new.writestr(name, content)
+            new.writestr(name, change(name, content))
+    return str(path)
 
 
-@pytest.fixture
-def good(tmp_path, rng):
-    x = rng.normal(size=(60, 3))
-    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
-    skops.io.dump(model.fit(x.round(), x[:, 0] > 0), tmp_path / "m.skops")
-    return tmp_path / "m.skops"
-
-
-def test_a_hostile_type_needs_trust_and_is_not_run(good, tmp_path):
+def test_a_hostile_type_needs_trust_and_is_not_run(tmp_path):
     trace = tmp_path / "trace"
 
-    def hostile(schema):
-        tree = json.loads(schema)
+    def hostile(name, content):
+        if name != "schema.json":
+            return content
+        tree = json.loads(content)
         call = {"__class__": "Popen", "__module__": "subprocess", "__loader__": "ObjectNode"}
         tree["content"]["content"] = {
             **call,
@@ -83,10 +79,21 @@ def test_a_hostile_type_needs_trust_and_is_not_run(good, tmp_path):
         }
         return json.dumps(tree)
 
-    rewritten(good, hostile)
     with pytest.raises((TrustRequired, InvalidFile)):
-        open_model(str(good))
+        open_model(rewritten(tmp_path / "m.skops", hostile))
     assert not trace.exists()
+
+
+def test_a_file_whose_array_claims_to_be_huge_is_refused(tmp_path):
+    def huge(name, content):
+        if not name.endswith(".npy"):
+            return content
+        header = str({"descr": "<f8", "fortran_order": False, "shape": (10**12,)}).encode()
+        header = header.ljust(117) + b"\n"
+        return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+    with pytest.raises(InvalidFile, match="an array of shape"):
+        open_model(rewritten(tmp_path / "m.skops", huge))
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
