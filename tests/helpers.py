@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -37,6 +38,20 @@ def applicants(n: int, seed: int, effect: float = 0.5) -> pd.DataFrame:
     y = rng.random(n) < 1 / (1 + np.exp(-(1.5 * age - effect * (zone - 0.6))))
     names = {"sex": np.where(sex, "f", "m"), "paid": np.where(y, "yes", "no")}
     return pd.DataFrame({"age": age, "zone": zone, **names})
+
+
+def authors_network(weights: Any, name: str) -> torch.nn.Sequential:
+    """Return one of the authors' networks on Adult; Project's first layer projects, too."""
+    layers: list[torch.nn.Module] = []
+    for number in "12":
+        weight = torch.from_numpy(weights[f"{name}_W{number}"])
+        if name == "project" and number == "1":
+            basis = torch.linalg.qr(torch.from_numpy(weights["project_proj"]).T)[0]
+            weight = weight - basis @ (basis.T @ weight)
+        layers += [torch.nn.Linear(*weight.shape, dtype=torch.float64), torch.nn.ReLU()]
+        layers[-2].weight.data = weight.T.contiguous()
+        layers[-2].bias.data = torch.from_numpy(weights[f"{name}_b{number}"])
+    return torch.nn.Sequential(*layers[:-1])
 
 
 def outcomes_of(

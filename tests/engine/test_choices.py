@@ -7,23 +7,13 @@ import pytest
 import torch
 
 import likewise
-from likewise.audit_data import AuditData
+from helpers import people
 from likewise.errors import InvalidSettings
 from likewise.methods.unfair_map import Moved, UnfairMap
 from likewise.models import as_model
 from likewise.settings import Settings
 
 CORE = Settings(checks="core")
-W = np.array([1.0, 0.8, -0.6])
-
-
-def people(n=300, seed=0):
-    """People with a whole number, which carries their trait, and two other features."""
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, 2, n)
-    x = np.column_stack([rng.integers(0, 3, n) + group, rng.normal(size=(n, 2))])
-    y = (x @ W + rng.normal(size=n) > 1).astype(int)
-    return AuditData.from_arrays(x, y, {"group": group})
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +21,10 @@ def metric():
     return likewise.metrics.sensitive_subspace(people(seed=1), groups=0, placebos=0)
 
 
-def linear():
-    model = torch.nn.Linear(3, 1).double()
-    with torch.no_grad():
-        model.weight[:], model.bias[:] = torch.from_numpy(W), -1.0
-    return as_model(model)
-
-
 def audit(metric, method=None, settings=CORE, **more):
-    return likewise.audit(
-        linear(), people(), metric=metric, method=method, settings=settings, **more
-    )
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1).double()
+    return likewise.audit(model, people(), metric=metric, method=method, settings=settings, **more)
 
 
 @pytest.mark.slow
@@ -67,7 +50,7 @@ class Shift(UnfairMap):
 
 
 def test_an_array_that_was_handed_over_is_noted_by_its_hash(metric):
-    found = [audit(metric, Shift(np.full(3, by))).record.settings for by in (0.1, 0.2, 0.2)]
+    found = [audit(metric, Shift(np.full(4, by))).record.settings for by in (0.1, 0.2, 0.2)]
     assert found[0].hash != found[1].hash == found[2].hash
     with pytest.raises(InvalidSettings, match="handed over"):
         audit(metric, settings=found[0], trust=True)
@@ -75,7 +58,7 @@ def test_an_array_that_was_handed_over_is_noted_by_its_hash(metric):
 
 @pytest.mark.parametrize("test", ["mean_loss_ratio", "error_rate_ratio"])
 def test_what_does_not_suit_the_task_is_refused_before_anybody_moves(metric, test):
-    line = as_model(torch.nn.Linear(3, 1).double(), output="values")
-    model = linear() if test == "mean_loss_ratio" else line
+    output = "logits" if test == "mean_loss_ratio" else "values"
+    model = as_model(torch.nn.Linear(4, 1).double(), output=output)
     with pytest.raises(InvalidSettings, match=test):
         likewise.audit(model, people(), metric=metric, settings=CORE.changed(decide__test=test))

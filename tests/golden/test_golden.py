@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
 from jaxtyping import Float
 from scipy.special import expit
 
 import likewise
+from helpers import authors_network
 from likewise.audit_data import AuditData
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.observe import observe
@@ -147,25 +147,13 @@ def test_an_audit_of_version_0_1_gives_the_same_numbers(name: str) -> None:
 def test_the_reference_networks_give_the_same_numbers(name: str, reference: Path) -> None:
     """The authors' networks on the audited people of the demo; their files are not kept here."""
     with np.load(reference / "adult_split_98539.npz") as arrays:
-        weights = {key: torch.from_numpy(arrays[key].astype(np.float64)) for key in arrays.files}
-    layers: list[torch.nn.Module] = []
-    for number in "12":
-        weight = weights[f"{name}_W{number}"]
-        layer = torch.nn.Linear(*weight.shape, dtype=torch.float64)
-        if name == "project" and number == "1":  # the projection, then the first layer
-            basis = torch.linalg.qr(weights["project_proj"].T)[0]
-            weight = weight - basis @ (basis.T @ weight)
-        with torch.no_grad():
-            layer.weight.copy_(weight.T)
-            layer.bias.copy_(weights[f"{name}_b{number}"])
-        layers += [layer, torch.nn.ReLU()]
+        weights = {key: arrays[key].astype(np.float64) for key in arrays.files}
     case = json.loads((HERE / "demo_paper" / "case.json").read_text())
     table = pq.read_table(HERE / "demo_paper" / "people.parquet")
     people = {n: np.asarray(table[n].to_pylist()) for n in table.column_names}
     people["label"] = (people["label"] == ">50K").astype(np.int64)
-    metric = likewise.metrics.ProjectionMetric(weights["basis"].numpy())
-    model = torch.nn.Sequential(*layers[:-1])
-    found = numbers(audited(model, people, metric, case))
+    metric = likewise.metrics.ProjectionMetric(weights["basis"])
+    found = numbers(audited(authors_network(weights, name), people, metric, case))
     kept = json.loads((HERE / "reference.json").read_text())[name]
     del found["error"], kept["error"]
     assert not differences(found, kept, EXACT, EXACT)

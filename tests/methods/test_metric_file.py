@@ -3,8 +3,6 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -134,22 +132,6 @@ def test_files_of_another_kind_are_refused_in_a_sentence(learned, tmp_path, path
         save_file(arrays, path, about)
         with pytest.raises(InvalidFile, match=message):
             load_metric(path)
-
-
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.floats(0, 1), st.integers(0, 1) | st.none(), st.binary(max_size=8))
-def test_a_damaged_file_is_one_sentence_or_the_same_metric(learned, path, share, over, put):
-    """Bytes are put in, or over others; or the file ends with them."""
-    save_metric(learned, path)
-    content = path.read_bytes()
-    place = int(share * len(content))
-    rest = b"" if over is None else content[place + over * len(put) :]
-    path.write_bytes(content[:place] + put + rest)
-    try:
-        metric = load_metric(path)
-    except InvalidFile:  # anything else would be a traceback
-        return
-    assert metric.free.shape == learned.free.shape
 
 
 def test_only_quadratic_metrics_can_be_saved(path):

@@ -1,6 +1,5 @@
 """Model files of strangers that would take all memory or all time, or bring a library down."""
 
-
 import catboost
 import lightgbm
 import numpy as np

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 
+from helpers import authors_network
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import ProjectionMetric
 from likewise.methods.observe import observe
@@ -44,22 +44,6 @@ def people(split):
     return split.test.x, (split.test.y == ">50K").astype(np.int64)
 
 
-def network(fixture, name):
-    layers = []
-    if name == "project":
-        span = torch.linalg.qr(torch.from_numpy(fixture["project_proj"]).T)[0]
-        layers.append(torch.nn.Linear(len(span), len(span), bias=False, dtype=torch.float64))
-        layers[0].weight.data = torch.eye(len(span)) - span @ span.T
-    for number in "12":
-        weight, bias = fixture[f"{name}_W{number}"], fixture[f"{name}_b{number}"]
-        layer = torch.nn.Linear(*weight.shape, dtype=torch.float64)
-        with torch.no_grad():
-            layer.weight.copy_(torch.from_numpy(weight.T))
-            layer.bias.copy_(torch.from_numpy(bias))
-        layers += [layer, torch.nn.ReLU()]
-    return as_model(torch.nn.Sequential(*layers[:-1]))
-
-
 def outcomes(flow, model, metric, people):
     x, y = people
     bound = flow.bind(model, metric)
@@ -84,7 +68,7 @@ def statistics(seen):
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_paper_s_settings_give_the_authors_numbers(name, fixture, people):
     metric = ProjectionMetric(fixture["basis"])
-    seen = outcomes(GradientFlow.paper(), network(fixture, name), metric, people)
+    seen = outcomes(GradientFlow.paper(), as_model(authors_network(fixture, name)), metric, people)
     assert len(seen) == 9045
     # Seven digits are printed; the tolerance is the one asked for.
     np.testing.assert_allclose(statistics(seen), PUBLISHED[name], rtol=1e-5)
@@ -94,7 +78,8 @@ def test_the_paper_s_settings_give_the_authors_numbers(name, fixture, people):
 def test_the_default_flow_is_within_a_tenth_of_a_standard_error(fixture, people):
     # S_n of the exact flow comes from 1000 steps of the fourth-order method.
     metric = ProjectionMetric(fixture["basis"])
-    seen = outcomes(GradientFlow(steps=8), network(fixture, "sensr"), metric, people)
+    model = as_model(authors_network(fixture, "sensr"))
+    seen = outcomes(GradientFlow(steps=8), model, metric, people)
     s, v = statistics(seen)[:2]
     assert abs(s - 1.0894657) < 0.1 * v / np.sqrt(9045)
 
@@ -107,7 +92,7 @@ def bounded(fixture, split):
 
 @pytest.mark.parametrize("name", WITHIN_REACH)
 def test_the_published_networks_have_their_known_value_within_reach(name, fixture, people, bounded):
-    model = network(fixture, name)
+    model = as_model(authors_network(fixture, name))
     seen = observe(model, Reach().bind(model, bounded), bounded, *people)
     outcomes = seen.outcomes
     ratio, errors = WITHIN_REACH[name]

@@ -4,7 +4,6 @@ Limits are those of the benchmark, widened by three or four Monte-Carlo standard
 limit: a method exactly at its limit fails for one seed in 700, or in 30 000.
 """
 
-import importlib
 import math
 import re
 import subprocess
@@ -13,14 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-
-@pytest.fixture(scope="module")
-def lines(root):
-    """Import a module of the benchmark by name."""
-    folder = str(root / "benchmarks")
-    sys.path.insert(0, folder)
-    yield lambda name: importlib.import_module(f"calibration_lines.{name}")
-    sys.path.remove(folder)
+from calibration_lines import designs, learned_metric, loss_ratios
 
 
 def within(rate, limit, repetitions):
@@ -29,12 +21,11 @@ def within(rate, limit, repetitions):
 
 
 @pytest.mark.parametrize("name", ["lognormal, σ = 1.5", "1 % harmed", "2.7 % harmed, to the cap"])
-def test_hall_keeps_its_size_where_the_papers_z_certifies_too_often(name, lines, rng, monkeypatch):
-    module = lines("loss_ratios")
-    monkeypatch.setattr(module, "network_ratios", lambda kind: 1 + rng.exponential(size=500))
-    (population,) = (p for p in module.populations(rng) if p.name == name)
+def test_hall_keeps_its_size_where_the_papers_z_certifies_too_often(name, rng, monkeypatch):
+    monkeypatch.setattr(loss_ratios, "network_ratios", lambda kind: 1 + rng.exponential(size=500))
+    (population,) = (p for p in loss_ratios.populations(rng) if p.name == name)
     excess = population.draw(rng, (300, 400))
-    hall, z = (module._measure(population, excess, i) for i in ("hall", "paper"))
+    hall, z = (loss_ratios._measure(population, excess, i) for i in ("hall", "paper"))
     assert within(hall.size, 0.065, 300)
     assert hall.power >= z.power
     assert hall.upper_miss < z.upper_miss
@@ -61,21 +52,20 @@ def test_promises_are_kept_where_they_were_attacked(root):
     assert promises >= 3 * len(QUICK)
 
 
-def test_weights_and_clusters_are_allowed_for(lines, rng):
-    module = lines("designs")
-    for population, draw in module.DESIGNS.items():
+def test_weights_and_clusters_are_allowed_for(rng):
+    for population, draw in designs.DESIGNS.items():
         samples = [draw(rng) for _ in range(60)]
         # Bounds of error rates are searched for, which takes longer.
         for name, count in (("Hall", 60), ("error rates", 30)):
-            row = module._row(name, population, module.TESTS[name], samples[:count], False)
+            row = designs._row(name, population, designs.TESTS[name], samples[:count], False)
             assert within(1 - row.coverage, 0.07, count)
 
 
 @pytest.mark.slow
-def test_refits_cover_the_value_under_the_populations_metric(lines, adult, rng):
-    module = lines("learned_metric")
-    seen = [list(module.one_sample(rng)) for _ in range(8)]
-    for position, value in enumerate(module.VALUES):
+@pytest.mark.usefixtures("adult")  # skips where the data cannot be had
+def test_refits_cover_the_value_under_the_populations_metric(rng):
+    seen = [list(learned_metric.one_sample(rng)) for _ in range(8)]
+    for position, value in enumerate(learned_metric.VALUES):
         covered = np.zeros(3)
         for sample in seen:
             model, bounds = sample[position]
