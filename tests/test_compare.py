@@ -96,7 +96,7 @@ def test_audits_that_are_no_pair_are_refused():
         r"reference samples differ\.": {"pool": another},
         r"columns that may matter differ \(age; zone\)": {"may_matter": ["zone"]},
         r"protected attributes differ \(sex; old\)": {"protected": "old"},
-        r"favourable decisions differ \(none named; 1\)": {"favourable": "yes"},
+        r"favourable decisions differ \(none named; yes\)": {"favourable": "yes"},
         r"limits differ \(1\.25; 1\.5\)": {"delta": 1.5},
     }.items():
         with pytest.raises(InvalidSample, match=f"'one' and 'two' .*: their {what}"):
