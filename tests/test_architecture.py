@@ -20,6 +20,13 @@ SOURCES = sorted(SOURCE.rglob("*.py"))
 
 HEAVY = {"torch", "scipy", "sklearn", "matplotlib", "pandas", "polars", "pyarrow", "numpy"}
 
+HELP = """
+import contextlib, runpy, sys
+sys.argv = {}
+with contextlib.suppress(SystemExit):
+    runpy.run_module("likewise", run_name="__main__")
+"""
+
 TEXT = {".py", ".md", ".toml", ".txt", ".cff", ".yaml", ".yml", ".html", ".css", ".js", ".json", ""}
 
 # Folders that exist on one machine only. No shell prompt, URL or relative path looks like this.
@@ -36,9 +43,20 @@ def test_rooms_import_only_what_they_may() -> None:
 
 @pytest.mark.parametrize("module", ["likewise", "likewise.cli", "likewise.settings"])
 def test_importing_the_surface_leaves_heavy_libraries_out(module: str) -> None:
-    code = f"import sys, {module}; print(*sys.modules)"
-    loaded = subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT).split()
-    assert HEAVY.isdisjoint(loaded)
+    assert HEAVY.isdisjoint(loaded(f"import sys, {module}"))
+
+
+@pytest.mark.parametrize("command", [(), ("audit",)])
+def test_help_imports_none_of_the_libraries_that_take_long(command: tuple[str, ...]) -> None:
+    found = loaded(HELP.format(["likewise", *command, "--help"]))
+    assert "likewise.cli.app" in found
+    assert found.isdisjoint(HEAVY | {"pydantic", "rich", "likewise.cli.demo"})
+
+
+def loaded(code: str) -> set[str]:
+    """Return the modules that some code imports."""
+    command = [sys.executable, "-c", f"{code}\nprint(*sys.modules)"]
+    return set(subprocess.check_output(command, text=True, cwd=ROOT).splitlines()[-1].split())
 
 
 def test_the_test_run_checks_shapes_and_types_of_every_call() -> None:

@@ -1,7 +1,6 @@
 """Distributionally robust fairness within reach, against what can be computed by hand."""
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -39,23 +38,19 @@ def introduced(x, y, theta, **about):
     layer = torch.nn.Linear(4, 1, bias=False).double()
     layer.weight.data = torch.from_numpy(theta[None].copy())
     data = AuditData.from_arrays(x, y, **about)
-    model = as_model(layer)
-    return World(model, data, data.x, data.y)
+    return World(as_model(layer), data)
 
 
-@dataclasses.dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     """A model, and people."""
 
     model: Any
     data: AuditData
-    x: np.ndarray
-    y: np.ndarray
 
 
 def robust_value(who, metric, epsilon=0.01):
     bound = likewise.Reach().bind(who.model, metric)
-    return room.robust_value(bound, metric, who.x, who.y, epsilon, 0.05, who.data.weight)
+    return room.robust_value(bound, metric, who.data.x, who.data.y, epsilon, 0.05, who.data.weight)
 
 
 def by_hand(who, metric, epsilon):
@@ -105,14 +100,15 @@ def test_with_the_free_directions_alone_it_is_the_rise_to_the_worst_within_reach
     found = robust_value(who, free)
     bound = likewise.Reach().bind(who.model, free)
     before, after = (
-        who.model.loss(who.model(x), who.y).mean() for x in (who.x, bound(who.x, who.y).x)
+        who.model.loss(who.model(x), who.data.y).mean()
+        for x in (who.data.x, bound(who.data.x, who.data.y).x)
     )
     assert found.value == pytest.approx(after - before, rel=1e-9)
     assert found.lam == 0
 
 
 def test_a_model_without_gradients_has_what_free_directions_give(who, metric):
-    box = dataclasses.replace(who, model=as_model(lambda rows: expit(rows @ THETA)))
+    box = who._replace(model=as_model(lambda rows: expit(rows @ THETA)))
     constant = introduced(who.data.x, who.data.y, np.zeros(4))
     assert robust_value(constant, metric).value == 0
     assert 0 < robust_value(box, metric).value < robust_value(who, metric).value

@@ -1,8 +1,6 @@
 """Help: few options, in groups, quickly."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -32,23 +30,6 @@ def test_an_audit_shows_28_options_in_groups_beside_the_question():
     assert 10 < len(set(options(text)) - question) <= 28
     headings = re.findall(r"^(\w+):", text, re.MULTILINE)
     assert headings[-6:] == ["Arguments", "Data", "Question", "Method", "Output", "Running"]
-
-
-@pytest.mark.parametrize("command", [(), ("audit",)])
-def test_help_imports_none_of_the_libraries_that_take_long(command):
-    code = (
-        "import runpy, sys\n"
-        f"sys.argv = ['likewise', *{command!r}, '--help']\n"
-        "try:\n"
-        "    runpy.run_module('likewise', run_name='__main__')\n"
-        "except SystemExit:\n"
-        "    print(*sys.modules, sep='\\n')\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    loaded = set(done.stdout.splitlines())
-    assert "likewise.cli.app" in loaded
-    slow = {"pydantic", "rich", "numpy", "scipy", "sklearn", "torch", "pyarrow"}
-    assert loaded.isdisjoint(slow | {"likewise.cli.demo"})
 
 
 @pytest.mark.parametrize("command", COMMANDS)
