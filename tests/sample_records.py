@@ -306,11 +306,6 @@ def perturbed(i):
     )
 
 
-def stopping_time(time, value):
-    band = {"band_lower": value - 0.08, "band_upper": value + 0.08 if time < 10 else math.inf}
-    return fill(parts.StoppingTimeRecord, time=time, loss_ratio=value, **band)
-
-
 def flow(**changes):
     """The paper's method with a learned metric, and everything that it can hold."""
     errors = one_test("error_rate_ratio", 1.4, 1.31, 1.5, interval_method="mid-P")
@@ -325,7 +320,6 @@ def flow(**changes):
         secondary=(one_test(estimate=1.4, lower=1.2, upper=1.5, method="reach"),),
         rows={"n": 9045, "moved": 9044, "diverged": 1, "undefined": 0, "below_one": 3},
         numerical_error=fill(parts.NumericalErrorRecord, method="exponential"),
-        stopping_times=[stopping_time(*at) for at in ((2.5, 1.2), (5.0, 1.62), (10.0, 2.4))],
         jackknife={"loss_ratio": jackknife},
         control={"loss_ratio": parts.ControlRecord(permuted=permuted, **control)},
         distribution={

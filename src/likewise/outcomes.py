@@ -59,9 +59,8 @@ class Outcomes:
         Probability given to the true class (``nan`` for a regression).
     fair_distance, status
         :math:`d_x^2(\Phi(x, y), x)`, what the move cost; and a `Status` code.
-    groups, horizons
-        Protected traits by name, as text, ``None`` where missing; ``loss_after`` and
-        ``decision_after`` at other times, by time.
+    groups
+        Protected traits by name, as text, ``None`` where missing.
     about
         What the rows do not say: map, settings hash, classes, and whether wrong could turn right.
     """
@@ -79,7 +78,6 @@ class Outcomes:
     weight: Float[np.ndarray, " n"] | None = None
     cluster: Shaped[np.ndarray, " n"] | None = None
     groups: Mapping[str, Shaped[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
-    horizons: Mapping[float, "AtHorizon"] = dataclasses.field(default_factory=dict)
     about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -116,13 +114,6 @@ class Outcomes:
     def counts(self) -> dict[str, int]:
         """Count people by status."""
         return {s.name.lower(): int((self.status == s).sum()) for s in Status}
-
-    def at(self, horizon: float) -> "Outcomes":
-        """Return the outcomes as they were at another time of the flow."""
-        then = self.horizons[horizon]
-        return dataclasses.replace(
-            self, loss_after=then.loss_after, decision_after=then.decision_after, horizons={}
-        )
 
     def take(self, rows: Shaped[np.ndarray, " m"]) -> "Outcomes":
         """Return the people at ``rows`` (indices or a boolean mask)."""
@@ -166,8 +157,7 @@ class Outcomes:
         if version > FORMAT:
             raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
         names = table.column_names
-        times = [name.partition("@")[2] for name in names if name.startswith("loss_after@")]
-        for name in (*COLUMNS[:10], *(f"decision_after@{time}" for time in times)):
+        for name in COLUMNS[:10]:
             if names.count(name) != 1:
                 raise InvalidFile(f"{source!r} has no column {name!r}.{nearest(name, names)}")
         columns = {name: table[name].to_numpy(zero_copy_only=False) for name in names}
@@ -177,28 +167,15 @@ class Outcomes:
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds no numbers.")
             if pa.types.is_nested(table.schema.field(name).type):
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds lists.")
-        try:
-            own: dict[str, Any] = {name: columns[name] for name in COLUMNS[:10]}
-            return cls(**own, about={**about, **provenance(table)})._with(columns)
-        except ValueError:
-            raise InvalidFile(f"{source!r} is damaged: it has a horizon without a time.") from None
+        own: dict[str, Any] = {name: columns[name] for name in COLUMNS[:10]}
+        return cls(**own, about={**about, **provenance(table)})._with(columns)
 
     def _columns(self) -> dict[str, Shaped[np.ndarray, " n"]]:
         flat = {name: getattr(self, name) for name in COLUMNS if getattr(self, name) is not None}
-        flat |= {f"group:{name}": values for name, values in self.groups.items()}
-        for time, then in self.horizons.items():
-            flat[f"loss_after@{time!r}"] = then.loss_after
-            flat[f"decision_after@{time!r}"] = then.decision_after
-        return flat
+        return flat | {f"group:{name}": values for name, values in self.groups.items()}
 
     def _with(self, columns: Mapping[str, Shaped[np.ndarray, " n"]]) -> "Outcomes":
         own: dict[str, Any] = {name: columns[name] for name in COLUMNS if name in columns}
-        parts = [(*name.partition("@"), values) for name, values in columns.items()]
-        own["horizons"] = {
-            float(time): AtHorizon(after, columns[f"decision_after@{time}"])
-            for name, at, time, after in parts
-            if at and name == "loss_after"
-        }
         groups = {name: values for name, values in columns.items() if name.startswith("group:")}
         own["groups"] = {name.removeprefix("group:"): values for name, values in groups.items()}
         return dataclasses.replace(self, **own)
@@ -206,14 +183,6 @@ class Outcomes:
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Outcomes))[:12]
 """What there is one number of for each person; the first ten of these always."""
-
-
-@dataclasses.dataclass(frozen=True)
-class AtHorizon:
-    """Losses and decisions after the move, at another time."""
-
-    loss_after: Float[np.ndarray, " n"]
-    decision_after: Shaped[np.ndarray, " n"]
 
 
 def provenance(table: pa.Table) -> dict[str, Any]:

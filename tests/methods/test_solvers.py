@@ -4,11 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
-from likewise.errors import InvalidSettings
 from likewise.methods.solvers import (
     ADAMS,
     EULER,
@@ -16,8 +13,6 @@ from likewise.methods.solvers import (
     RK4,
     SemilinearField,
     integrate,
-    partition,
-    steps_until,
 )
 
 EXPONENTIAL = [ADAMS, EXPONENTIAL_EULER]
@@ -117,13 +112,11 @@ def test_the_end_is_that_of_scipy_s_solve_ivp(solver):
     assert np.abs(end(solver, field, 4000) - exact).max() < 5e-4
 
 
-def test_states_are_kept_where_asked_and_equal_shorter_runs():
-    start, steps, field = np.array([[1.0, 2.0]]), (0.1,) * 20, Plain(np.cos)
-    whole = integrate(field, start, steps, RK4, keep=(0.5, 2.0))
-    assert sorted(whole.kept) == [0.5, 2.0]
-    assert np.array_equal(whole.kept[0.5], integrate(field, start, steps[:5], RK4).x)
-    assert np.array_equal(whole.kept[2.0], whole.x)
-    assert np.array_equal(start, np.array([[1.0, 2.0]]))
+@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+def test_the_start_is_left_as_it_is(solver):
+    before = START.copy()
+    end(solver, Pull(0.0, 3.0), 20)
+    assert np.array_equal(START, before)
 
 
 def test_a_row_that_explodes_stays_at_its_last_finite_place_and_is_flagged():
@@ -134,25 +127,6 @@ def test_a_row_that_explodes_stays_at_its_last_finite_place_and_is_flagged():
     assert np.isfinite(solution.x).all()
     alone = integrate(field, start[:, 1:], (0.5,) * 40, EULER)
     assert solution.x[0, 1] == alone.x.item()
-
-
-@given(
-    st.floats(0.1, 100),
-    st.integers(1, 60),
-    st.lists(st.floats(0.01, 0.99), max_size=4, unique=True),
-)
-def test_every_stop_of_a_partition_falls_between_two_steps(time, n, shares):
-    stops = [share * time for share in shares]
-    steps = partition(time, n, stops)
-    assert math.fsum(steps) == pytest.approx(time, rel=1e-12)
-    assert max(steps) <= time / n * (1 + 1e-6)
-    assert n <= len(steps) <= n + len(stops) + 1
-    assert sorted(steps_until(steps, stops).values()) == sorted(stops)
-
-
-def test_a_time_between_steps_is_refused():
-    with pytest.raises(InvalidSettings, match=r"Time 0\.25 lies between two steps"):
-        steps_until((0.1,) * 10, (0.25,))
 
 
 @pytest.mark.parametrize("solver", EXPONENTIAL, ids=name_of)

@@ -38,19 +38,18 @@ def test_every_sample_can_be_drawn_and_saved(sample, tmp_path):
     assert (tmp_path / "plot.png").stat().st_size > 5000
 
 
-def test_balance_people_and_stopping_times_are_drawn_on_given_axes():
-    figure, axes = plt.subplots(2, 2)
+def test_balance_and_people_are_drawn_on_given_axes():
+    figure, axes = plt.subplots(3)
     pairs, flow = Plots(samples.evidence()), Plots(samples.flow())
-    assert pairs.balance(axes[0, 0]) is axes[0, 0]
-    assert axes[0, 0].get_yticklabels()[0].get_text() == "age"
-    assert pairs.people(axes[0, 1]).get_ylabel() == "people"
-    assert flow.people(axes[1, 0]).get_xscale() == "log"
-    assert "stopping time T" in flow.stopping_time(axes[1, 1]).get_xlabel()
+    assert pairs.balance(axes[0]) is axes[0]
+    assert axes[0].get_yticklabels()[0].get_text() == "age"
+    assert pairs.people(axes[1]).get_ylabel() == "people"
+    assert flow.people(axes[2]).get_xscale() == "log"
     assert all(ax.get_title(loc="left") for ax in axes.flat)
     assert figure.axes
 
 
-@pytest.mark.parametrize("name", ["balance", "people", "stopping_time"])
+@pytest.mark.parametrize("name", ["balance", "people"])
 def test_what_a_result_does_not_hold_is_one_sentence(name):
     with pytest.raises(InvalidSample, match="This result holds no "):
         getattr(Plots(samples.inconclusive()), name)()

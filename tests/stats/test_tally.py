@@ -12,18 +12,15 @@ from helpers import outcomes_of
 from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.methods.decide import by_group
-from likewise.outcomes import AtHorizon
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.frame import Frame, TraitLevels
 from likewise.stats.groups import flip_rate, group_metrics
 from likewise.stats.loss_ratio import LossRatioTest, MeanLossRatioTest
 from likewise.stats.tally import Tally, groups_of
 
-TIMES = (1.25, 2.5)
-
 
 def people(seed, *, n=None, weighted=False, clustered=False, regression=False, classes=2):
-    """Outcomes with everything: groups, missing traits, horizons, weights, clusters."""
+    """Outcomes with everything: groups, missing traits, weights, clusters."""
     rng = np.random.default_rng(seed)
     n = n or int(rng.integers(40, 400))
     before = rng.exponential(size=n) + 0.05
@@ -44,7 +41,6 @@ def people(seed, *, n=None, weighted=False, clustered=False, regression=False, c
         weight=rng.uniform(0.2, 3, n) if weighted else None,
         cluster=cluster if clustered else None,
         groups={"sex": rng.choice(["F", "M"], n).astype(object), "race": race},
-        horizons={t: AtHorizon(before * (1 + harm * t / 5), second) for t in TIMES},
         about={"task": "regression" if regression else "classification", "monotone": False},
     )
 
@@ -100,10 +96,9 @@ def test_any_cut_order_and_grouping_say_the_same(seed, weighted, clustered, regr
     if regression:
         tests = [MeanLossRatioTest(), MeanLossRatioTest(interval="paper")]
     for test in tests:
-        for one, other in ((whole, merged), (whole.horizons[2.5], merged.horizons[2.5])):
-            found = [test.evidence(tally).result(1.25, 0.05) for tally in (one, other)]
-            agree(*found)
-        agree(found[0], test(outcomes.at(2.5)))
+        found = [test.evidence(tally).result(1.25, 0.05) for tally in (whole, merged)]
+        agree(*found)
+        agree(found[0], test(outcomes))
     agree(by_group(whole), by_group(merged))
     if not regression:
         agree(group_metrics(whole), group_metrics(merged))

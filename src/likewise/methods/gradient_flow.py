@@ -20,8 +20,6 @@ from likewise.methods.solvers import (
     Solver,
     Steps,
     integrate,
-    partition,
-    steps_until,
 )
 from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
 from likewise.models.base import Model
@@ -50,7 +48,7 @@ class GradientFlow(UnfairMap):
         \quad X(0) = x_0, \quad \Phi(x_0, y_0) = X(T)
 
     Equations (6)--(7). Free directions of the metric cost nothing, so the longer the time, the
-    farther people go along them: ``time`` is a choice, and results show others beside it.
+    farther people go along them: ``time`` is a choice.
 
     Parameters
     ----------
@@ -67,8 +65,6 @@ class GradientFlow(UnfairMap):
         `likewise.methods.numerical_error` chooses a number that is accurate enough.
     free_only
         Move along free directions only, the limit :math:`\lambda \to \infty`.
-    horizons
-        Earlier times at which people's places are kept.
     unstable
         Take steps that are longer than Euler's method bears, as the first of the paper's
         simulation are.
@@ -85,13 +81,9 @@ class GradientFlow(UnfairMap):
     solver: SolverName = "auto"
     steps: int | Steps | None = None
     free_only: bool = False
-    horizons: tuple[float, ...] = ()
     unstable: bool = False
     dtype: np.dtype[Any] = dataclasses.field(default=np.dtype(float), init=False, repr=False)
     """What people's places are computed in: float32 (`single`) where that was seen to be enough."""
-
-    derived: ClassVar[tuple[str, ...]] = ("horizons",)
-    """Parameters that are no choice, and are not noted."""
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, tuple):
@@ -103,11 +95,6 @@ class GradientFlow(UnfairMap):
         for word, value in (("lam (λ)", self.lam), ("time", self.time)):
             if not 0 < value < math.inf:
                 raise InvalidSettings(f"{word} must be a positive number, not {value:g}.")
-        for horizon in self.horizons:
-            if not 0 < horizon <= self.time * (1 + 1e-12):
-                raise InvalidSettings(
-                    f"Horizon {horizon:g} lies outside the flow's time (0, {self.time:g}]."
-                )
         if self.solver not in ("auto", *SOLVERS):
             raise InvalidSettings(
                 f"There is no solver {self.solver!r} (there are: auto, {', '.join(SOLVERS)})."
@@ -157,12 +144,11 @@ class GradientFlow(UnfairMap):
         if n is None:
             stiff = self.method(metric) in EXPLICIT
             n = max(math.ceil(self.time * self.rate(metric)) if stiff else 0, DEFAULT_STEPS)
-        return partition(self.time, n, self.horizons)
+        return (self.time / n,) * n
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
         solver, steps = self.method(metric), self.grid(metric)
-        steps_until(steps, self.horizons)
         if not model.card.differentiable:
             raise InvalidModel(
                 f"The model ({model.card.kind}) has no gradient, which the flow needs. Use a "
@@ -196,20 +182,7 @@ class GradientFlow(UnfairMap):
     def with_penalty(self, lam: float) -> "GradientFlow":
         """Return the flow with another penalty."""
         # Explicit solvers would need shorter steps at a larger penalty.
-        return dataclasses.replace(
-            self, lam=lam, solver="auto", steps=None, horizons=(), unstable=False
-        )
-
-    def doubled(self) -> "GradientFlow":
-        """Return the flow for twice the time."""
-        return dataclasses.replace(
-            self,
-            time=2 * self.time,
-            steps=None if self.steps is None else 2 * self.steps,
-            horizons=(),
-            solver="exponential" if self.unstable else self.solver,
-            unstable=False,
-        )
+        return dataclasses.replace(self, lam=lam, solver="auto", steps=None, unstable=False)
 
 
 @final
@@ -230,11 +203,10 @@ class BoundFlow:
         start = x0.astype(self.flow.dtype, copy=False)
         field = self._field(start, y)
         still = np.zeros((len(field.rates), len(x0)), dtype=field.rates.dtype)
-        path = integrate(field, still, self.steps, self.solver, self.flow.horizons)
+        path = integrate(field, still, self.steps, self.solver)
         x = x0 + field.displacement(path.x)
-        stops = {time: x0 + field.displacement(s) for time, s in path.kept.items()}
         status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
-        return Moved(x, status, path.evaluations, stops)
+        return Moved(x, status, path.evaluations)
 
     def _field(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> FlowField:
         if self.coordinates is None:

@@ -7,7 +7,6 @@ solutions are compared with one that does, and that is itself halved until littl
 """
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterator
 
@@ -41,20 +40,9 @@ SAFETY, SURE, UNSEEN = 2.0, 0.995, 6.0
 """Differences count twice, chance is allowed for at this level on either side, and so is one person
 who is not solved again, and is off by six times the spread of all."""
 
-HORIZONS = (0.25, 0.5, 0.75, 1.0)  # times at which people's places are kept, as shares of the time
-
 UNBOUNDED = (
     "The error cannot be bounded: some people's paths depend on the steps however short these are."
 )
-
-
-def with_horizons(flow: GradientFlow) -> GradientFlow:
-    """Return the flow with earlier times kept, which costs nothing, unless it names its own."""
-    times = flow.horizons or {share * flow.time for share in HORIZONS}
-    if isinstance(flow.steps, tuple) and not flow.horizons:
-        reached = list(itertools.accumulate(flow.steps))
-        times = {min(reached, key=lambda t: abs(t - time)) for time in times}
-    return dataclasses.replace(flow, horizons=tuple(sorted(times)))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # people who diverge are counted by the audit
@@ -152,7 +140,7 @@ def _candidates(flow: GradientFlow, metric: FairMetric, most: int) -> Iterator[G
 def fine_steps(flow: GradientFlow, metric: FairMetric) -> int:
     """Return steps that resolve the penalty."""
     if not metric.quadratic:
-        stable = dataclasses.replace(flow, steps=None, horizons=())
+        stable = dataclasses.replace(flow, steps=None)
         return 4 * max(len(flow.grid(metric)), len(stable.grid(metric)))
     resolving = math.ceil(flow.time * flow.rate(metric) / RESOLVING)
     return 2 * max(FINE, min(resolving, FINEST // 4))
@@ -162,7 +150,7 @@ def fine_flow(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlo
     """Return the flow with so many steps, of a solver that bears them."""
     solver: SolverName = "exponential_euler" if metric.quadratic else flow.method(metric)
     grid = (flow.time / steps,) * steps
-    return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False, horizons=())
+    return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False)
 
 
 class FlowSample:

@@ -4,13 +4,13 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from likewise.loss import decide, probabilities, true_probability
 from likewise.methods.metric import FairMetric
 from likewise.methods.unfair_map import BoundMap
 from likewise.models.base import Model
-from likewise.outcomes import AtHorizon, Outcomes, Status
+from likewise.outcomes import Outcomes, Status
 
 
 class Seen(NamedTuple):
@@ -63,16 +63,11 @@ def observe(
     moved = bound(x0, y)
     before = see(model, x0, y).take(people) if before is None else before
 
-    def arrived(x: Float[np.ndarray, "m d"]) -> tuple[Seen, Bool[np.ndarray, " n"]]:
-        seen = see(model, x, y).take(people)
-        # Who is to stay has no loss that is not a number, either.
-        fell = ~(seen.loss >= before.loss) if keeps_start else seen.loss < before.loss
-        if keeps_start and fell.any():
-            seen = Seen(*(np.where(fell, *pair) for pair in zip(before, seen, strict=True)))
-        return seen, fell
-
-    after, fell = arrived(moved.x)
-    stops = {time: arrived(x)[0] for time, x in moved.horizons.items()}
+    after = see(model, moved.x, y).take(people)
+    # Who is to stay has no loss that is not a number, either.
+    fell = ~(after.loss >= before.loss) if keeps_start else after.loss < before.loss
+    if keeps_start and fell.any():
+        after = Seen(*(np.where(fell, *pair) for pair in zip(before, after, strict=True)))
     stays = fell & keeps_start
     x = np.where(stays[:, None], x0[people], moved.x[people])
     outcomes = Outcomes(
@@ -86,7 +81,6 @@ def observe(
         probability_after=after.probability,
         fair_distance=metric.squared_distance(x, x0[people]),
         status=moved.status[people],
-        horizons={time: AtHorizon(seen.loss, seen.decision) for time, seen in stops.items()},
     )
     # Mark people who are nowhere, or have no ratio, and are not marked already.
     here = np.isfinite(x).all(axis=1)

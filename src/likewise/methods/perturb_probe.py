@@ -103,8 +103,7 @@ class PerturbProbe:
             return Measured(stats)
         named = {name: self.frame.traits[name].named(codes) for name, codes in levels.items()}
         groups = {name: column.to_numpy(zero_copy_only=False) for name, column in named.items()}
-        ends = dataclasses.replace(outcomes, horizons={}, groups=groups)
-        worst = MostAffected(ends, x[rows], found.x).first()
+        worst = MostAffected(dataclasses.replace(outcomes, groups=groups), x[rows], found.x).first()
         table = outcomes.to_arrow()
         for name, column in named.items():
             table = table.append_column(pa.field(f"group:{name}", pa.string()), column)

@@ -35,7 +35,7 @@ from likewise.methods.metric import FairMetric, FunctionMetric, as_metric, place
 from likewise.methods.metric import metric as function_metric
 from likewise.methods.metric_file import check_belongs, metric_fingerprint
 from likewise.methods.negative_control import control_probes, with_control
-from likewise.methods.numerical_error import choose_steps, with_horizons
+from likewise.methods.numerical_error import choose_steps
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats, perturbed_people
 from likewise.methods.unfair_map import UnfairMap, among
 from likewise.models import check
@@ -177,7 +177,6 @@ class BoundPerturbation(BoundMethod):
             self.frame if detailed else self.frame.bare(),
             n=n,
             monotone=bool(map.keeps_start and binary),
-            horizons=tuple(sorted(map.horizons)) if detailed else (),
         )
         metric = self.metric if metric is None else metric
         some = None if subsample is None else Subsample(*subsample)
@@ -371,7 +370,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     if not isinstance(map, GradientFlow):
         return bound
     flow, error = choose_steps(
-        with_horizons(map), wrapped, metric, x, y, n=bound.n, weight=weight, threads=bound.threads
+        map, wrapped, metric, x, y, n=bound.n, weight=weight, threads=bound.threads
     )
     return dataclasses.replace(bound, map=flow, numerical_error=error)
 

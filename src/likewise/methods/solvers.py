@@ -10,47 +10,16 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from jaxtyping import Bool, Float
-
-from likewise.errors import InvalidSettings
 
 State = Float[np.ndarray, "r n"]
 """One row a coordinate, one column a person: this layout suits the matrix products best."""
 
 Steps = tuple[float, ...]
 Step = Callable[[np.ndarray], np.ndarray]
-
-
-def partition(time: float, n: int, stops: Iterable[float] = ()) -> Steps:
-    """Cut the time into about ``n`` steps, equal between one stop and the next.
-
-    Each stop falls between two steps, so that a solution can be kept there; for that some
-    stretches get a step more than their share.
-    """
-    steps: list[float] = []
-    for begin, end in itertools.pairwise([0.0, *sorted({*stops, time})]):
-        # The small allowance keeps rounding from adding a step to a stretch that fits exactly.
-        count = max(1, math.ceil(n * (end - begin) / time - 1e-9))
-        steps += [(end - begin) / count] * count
-    return tuple(steps)
-
-
-def steps_until(steps: Steps, times: Iterable[float]) -> dict[int, float]:
-    """Say after how many steps each of ``times`` is reached."""
-    reached = list(itertools.accumulate(steps))
-    found: dict[int, float] = {}
-    for time in times:
-        index = min(range(len(reached)), key=lambda i: abs(reached[i] - time))
-        if abs(reached[index] - time) > 1e-9 * max(1.0, reached[-1]):
-            raise InvalidSettings(
-                f"Time {time:g} lies between two steps (the nearest is at {reached[index]:g}). "
-                "Choose a time that the steps add up to."
-            )
-        found[index + 1] = time
-    return found
 
 
 class SemilinearField(abc.ABC):
@@ -197,14 +166,13 @@ def _in_turns(x: State) -> Iterator[State]:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The last state, who stayed finite, states kept on the way, and evaluations.
+    """The last state, who stayed finite, and evaluations.
 
     People who left the finite numbers stand at their last finite place.
     """
 
     x: State
     finite: Bool[np.ndarray, " n"]
-    kept: Mapping[float, State]
     evaluations: int
 
 
@@ -213,22 +181,13 @@ def integrate(
     x0: State,
     steps: Steps,
     solver: Solver,
-    keep: Iterable[float] = (),
 ) -> Solution:
-    r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, person by person.
-
-    Parameters
-    ----------
-    keep
-        Times, each a partial sum of ``steps``, at which the state is kept.
-    """
-    wanted = steps_until(steps, keep)
-    kept: dict[float, np.ndarray] = {}
+    r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, person by person."""
     finite = np.ones(x0.shape[1], dtype=bool)
     lost = False
     x, before, step, started = x0, math.nan, None, 0
     with np.errstate(over="ignore", invalid="ignore"):
-        for number, h in enumerate(steps, start=1):
+        for h in steps:
             # Steps that differ by rounding are equal: a solver would begin anew at another.
             if step is None or abs(h - before) > 1e-12 * h:
                 before, step, started = h, solver.stepper(field, x, h), started + 1
@@ -239,6 +198,4 @@ def integrate(
                 lost = not finite.all()
                 np.copyto(after, x, where=~finite)
             x = after
-            if number in wanted:
-                kept[wanted[number]] = x.copy()  # the solver uses its memory again
-    return Solution(x, finite, kept, len(steps) * solver.evaluations + started * solver.at_start)
+    return Solution(x, finite, len(steps) * solver.evaluations + started * solver.at_start)

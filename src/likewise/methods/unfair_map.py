@@ -25,14 +25,11 @@ class Moved:
         One `likewise.outcomes.Status` a person.
     evaluations
         Gradient (or model) evaluations spent on each person.
-    horizons
-        Places on the way, by time, where the map was asked for them.
     """
 
     x: Float[np.ndarray, "n d"]
     status: Int[np.ndarray, " n"]
     evaluations: int
-    horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
 
 
 @runtime_checkable
@@ -69,9 +66,6 @@ class UnfairMap(abc.ABC):
 
     keeps_start: ClassVar[bool] = False
     """Whether a person stays put when the loss would fall, so that wrong never turns right."""
-
-    horizons: tuple[float, ...] = ()
-    """Earlier times at which people's places are kept."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -160,18 +160,6 @@ class NumericalErrorRecord(Part):
     note: Text = ""
 
 
-class StoppingTimeRecord(Part):
-    """The statistics at one stopping time of the flow."""
-
-    time: Tolerance
-    n: Count
-    loss_ratio: Number
-    lower_bound: Number
-    error_rate_ratio: Number
-    band_lower: Number = math.nan
-    band_upper: Number = math.nan
-
-
 class GroupRecord(Part):
     """The loss ratio of one group of people."""
 
@@ -589,7 +577,6 @@ class Record(Part):
     tests: dict[Text, TestRecord] = Field(default_factory=dict)
     secondary: tuple[TestRecord, ...] = ()
     numerical_error: NumericalErrorRecord | None = None
-    stopping_times: tuple[StoppingTimeRecord, ...] = ()
     jackknife: dict[Text, JackknifeRecord] = Field(default_factory=dict)
     control: dict[Text, ControlRecord] = Field(default_factory=dict)
     diagnostics: dict[Text, Number] = Field(default_factory=dict)

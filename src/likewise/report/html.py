@@ -108,7 +108,6 @@ def report_values(record: Record) -> dict[str, Any]:
         "balance": () if part is None else list(love_plots(part, first[:2], names)),
         "controls": _controls(record, first, names),
         "sensitivity": _sensitivity(record, names),
-        "times": stopping_times(record),
         "groups": text.group_measures(record)[:MOST_ROWS],
         "first": first[:MOST_COLUMNS],
         "overlap": [] if part is None else sorted(part.comparisons, key=decides, reverse=True),
@@ -211,16 +210,6 @@ def _sensitivity(record: Record, names: Names) -> Plot:
     part, log = record.matched_pairs, quantities(record)[2] == "ratio"
     marks = (1.0, record.delta) if log or part is None else (0.0, part.limit)
     return Plot("Sensitivity", ("Choice", "Estimate (bounds)", "Result"), rows, marks, log)
-
-
-def stopping_times(record: Record) -> Plot:
-    """Return the loss ratio of the gradient flow at several stopping times."""
-    rows = []
-    for s in record.stopping_times:
-        ends = s.band_lower, s.band_upper
-        cells = (_estimate(s.loss_ratio, ends),)
-        rows.append(Row(f"T = {s.time:g}", s.loss_ratio, ends, cells))
-    return Plot("Stopping time", ("Stopping time", "Loss ratio"), rows, (1.0, record.delta))
 
 
 def _estimate(value: float, ends: tuple[float, float]) -> str:

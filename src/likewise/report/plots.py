@@ -14,7 +14,7 @@ from likewise.record import Record
 from likewise.report.charts import Axis, Plot
 from likewise.report.escaping import cut
 from likewise.report.formats import Names, level, limit
-from likewise.report.html import forest, love_plots, stopping_times
+from likewise.report.html import forest, love_plots
 from likewise.report.text import arrows, headline, leading
 
 if TYPE_CHECKING:
@@ -70,12 +70,6 @@ class Plots:
         ax.set_ylabel("people")
         ax.set_title(_literal(title), loc="left")
         return ax
-
-    def stopping_time(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the loss ratio of the gradient flow at each stopping time, with its band."""
-        _need(self.record.stopping_times, "stopping times")
-        what = "mean loss ratio at each stopping time T (band for all at once)"
-        return _draw(stopping_times(self.record), ax, what, "Loss ratio by stopping time")
 
 
 def _draw(plot: Plot, ax: "Axes | None", label: str, title: str) -> "Axes":

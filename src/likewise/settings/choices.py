@@ -114,7 +114,6 @@ METRICS = Registry(
 CHECKS = Registry(
     "check",
     {
-        "horizons": "checks.horizon_ladder:Horizons",
         "reach_crosscheck": "checks.reach_crosscheck:ReachCrosscheck",
         "groups": "checks.group_tables:Groups",
         "robust": "checks.robust:Robust",

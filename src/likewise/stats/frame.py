@@ -86,8 +86,6 @@ class Frame:
     cap, limit
         What ratios are held down to for a finding within tolerance; for a regression the limit of
         losses after the map, :math:`\text{cap} \times` mean loss before.
-    horizons
-        Other times of the flow at which outcomes are known.
     """
 
     n: int
@@ -99,7 +97,6 @@ class Frame:
     cap: float = 10.0
     limit: float = math.inf
     traits: Mapping[str, TraitLevels] = dataclasses.field(default_factory=dict)
-    horizons: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, outcomes: Outcomes, cap: float = 10.0) -> "Frame":
@@ -129,7 +126,6 @@ class Frame:
                 name: TraitLevels.of(Counter(v for v in as_text(values) if v is not None))
                 for name, values in outcomes.groups.items()
             },
-            horizons=tuple(sorted(outcomes.horizons)),
         )
 
     @property
@@ -153,13 +149,12 @@ class Frame:
         return block.weight if self.weighted and block.weight is not None else np.ones(len(block))
 
     def bare(self) -> "Frame":
-        """Return the frame without groups and horizons, for people who are only tested."""
-        return dataclasses.replace(self, traits={}, horizons=())
+        """Return the frame without groups, for people who are only tested."""
+        return dataclasses.replace(self, traits={})
 
 
 def _classes(outcomes: Outcomes) -> int:
-    later = [then.decision_after for then in outcomes.horizons.values()]
-    columns = (outcomes.y, outcomes.decision_before, outcomes.decision_after, *later)
+    columns = (outcomes.y, outcomes.decision_before, outcomes.decision_after)
     for column in columns:  # of another kind, or beyond: a table that somebody made up
         if column.dtype.kind not in "iufb" or not ((column >= 0) & (column < MOST_CLASSES)).all():
             raise InvalidSample(

@@ -262,8 +262,6 @@ class Tally(Additive):
     ----------
     cells, clusters
         Sums of independent people, by kind; and totals by cluster.
-    horizons
-        The same people at other stopping times of the flow, without protected groups.
     status, fair_distance, spread
         Numbers of people by `Status`, how far they were perturbed in all, and the distribution of
         loss ratios.
@@ -274,7 +272,6 @@ class Tally(Additive):
     frame: Frame
     cells: CellSums
     clusters: ClusterTotals
-    horizons: Mapping[float, "Tally"]
     status: Int[np.ndarray, " s"]
     fair_distance: float
     spread: QuantileSketch
@@ -290,13 +287,11 @@ class Tally(Additive):
         frame = frame or Frame.of(block)
         kind, ratio = kinds_of(block, frame, levels), block.ratio
         seen, weight = measured(block, frame), frame.weights(block)
-        later = {time: block.at(time) for time in frame.horizons}
         clustered = frame.clustered and block.cluster is not None and len(block)
         return cls(
             frame=frame,
             cells=CellSums.of(seen, weight, kind, frame),
             clusters=ClusterTotals.of(block, seen, weight, kind) if clustered else ClusterTotals(),
-            horizons={time: cls.of(then, frame.bare()) for time, then in later.items()},
             status=np.array([int((block.status == s).sum()) for s in Status]),
             fair_distance=float(block.fair_distance.sum()),
             spread=QuantileSketch.of(ratio[np.isfinite(ratio) & (ratio > 0)]),
