@@ -50,7 +50,8 @@ class World(NamedTuple):
 
 def robust_value(who, metric, epsilon=0.01):
     bound = likewise.Reach().bind(who.model, metric)
-    return room.robust_value(bound, metric, who.data.x, who.data.y, epsilon, 0.05, who.data.weight)
+    places = room.tried_places(bound, metric, who.data.x, who.data.y, epsilon)
+    return room.robust_fairness(*places, epsilon, weight=who.data.weight)
 
 
 def by_hand(who, metric, epsilon):

@@ -57,16 +57,14 @@ class Robust(Check):
         if not method.metric.quadratic:
             return Finding()
         rows = method.setup.drawn(*SAMPLE)
-        people = method.people.take(rows)
-        found = robust_value(
-            Reach(60).bind(method.model, with_region(method)),
-            cast(QuadraticForm, method.metric),
-            method.x[rows],
-            method.y[rows],
+        people, metric = method.people.take(rows), cast(QuadraticForm, method.metric)
+        search = Reach(60).bind(method.model, with_region(method))
+        found = robust_fairness(
+            *tried_places(search, metric, method.x[rows], method.y[rows], self.epsilon),
             self.epsilon,
-            method.settings.alpha,
-            people.weight,
-            people.cluster,
+            weight=people.weight,
+            cluster=people.cluster,
+            alpha=method.settings.alpha,
         )
         lower, upper = found.interval
         measure = Measure(name=MEASURE, value=found.value, lower=lower, upper=upper, n=len(rows))
@@ -144,23 +142,19 @@ def robust_fairness(
     return RobustValue(estimate.value, estimate.std_error, interval, high)
 
 
-def robust_value(
+def tried_places(
     search: BoundReach,
     metric: QuadraticForm,
     x: Float[np.ndarray, "n d"],
     y: Shaped[np.ndarray, " n"],
     epsilon: float,
-    alpha: float,
-    weight: Float[np.ndarray, " n"] | None = None,
-    cluster: Shaped[np.ndarray, " n"] | None = None,
-) -> RobustValue:
-    r"""Return the distributionally robust fairness value (Definition 2.1), within the reach.
+) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
+    """Return each person's loss and squared fair distance at their own place and at others.
 
-    The mean loss can rise by this much if people move by a mean squared fair distance of
-    :math:`\epsilon`, and along free directions anywhere within reach. Everyone's worst place
-    within reach is searched for, and steps of many lengths lead on from there, where the loss
-    rises most for the fair distance it costs. What the search misses makes the value smaller, and
-    so does a model without gradients: there nobody leaves the free directions.
+    Everyone's worst place within reach is searched for, and steps of many lengths lead on from
+    there, where the loss rises most for the fair distance it costs. What the search misses makes
+    the value smaller, and so does a model without gradients: there nobody leaves the free
+    directions.
     """
     worst = search(x, y).x
     step = _uphill(search, metric, worst, y)
@@ -174,8 +168,7 @@ def robust_value(
         losses.append(candidate_losses(search.model, tried, y[rows]))
         cost = metric.squared_distance(tried.reshape(-1, d), np.repeat(x[rows], places, axis=0))
         costs.append(cost.reshape(len(rows), places))
-    loss, cost = np.concatenate(losses), np.concatenate(costs)
-    return robust_fairness(loss, cost, epsilon, weight=weight, cluster=cluster, alpha=alpha)
+    return np.concatenate(losses), np.concatenate(costs)
 
 
 def _uphill(
