@@ -36,15 +36,11 @@ class Coordinates:
     thin: bool = False
 
     @classmethod
-    def free_only(cls, metric: QuadraticForm, dtype: DTypeLike) -> "Coordinates":
-        r"""Return free directions alone, where nothing pulls back (:math:`\lambda \to \infty`)."""
-        directions = metric.free.astype(dtype)
-        return cls(np.zeros(len(directions), dtype=dtype), directions)
-
-    @classmethod
     def from_metric(cls, metric: QuadraticForm, lam: float, dtype: DTypeLike) -> "Coordinates":
-        """Return coordinates of all directions, those that cost and those that do not."""
+        """Return coordinates of all directions; at an infinite penalty of the free ones alone."""
         k, d = metric.free.shape
+        if np.isinf(lam):
+            return cls(np.zeros(k, dtype=dtype), metric.free.astype(dtype))
         if isinstance(metric, ProjectionMetric):
             rates = np.array([2 * lam] * d + [0.0] * k, dtype=dtype)
             return cls(rates, metric.free.astype(dtype), thin=True)

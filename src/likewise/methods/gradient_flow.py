@@ -170,11 +170,8 @@ class GradientFlow(UnfairMap):
                 f"step = {stiffness:.3g}, which must be below 2. Take shorter steps, or an "
                 "exponential solver."
             )
-        coordinates = (
-            Coordinates.free_only(metric, self.dtype)
-            if self.free_only
-            else Coordinates.from_metric(metric, self.lam, self.dtype)
-        )
+        lam = math.inf if self.free_only else self.lam
+        coordinates = Coordinates.from_metric(metric, lam, self.dtype)
         network = PlainNetwork.from_model(model, self.dtype)
         first = network and FirstLayerCoordinates.from_coordinates(network, coordinates)
         return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, first)

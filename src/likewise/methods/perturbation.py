@@ -298,10 +298,7 @@ class BoundPerturbation(BoundMethod):
                 "This metric is not a quadratic form: an explicit solver takes about "
                 f"{self.numerical_error.evaluations:,} gradients a person."
             )
-        return [
-            *lines,
-            f"Method: {self.map.name}; settings {self.settings.hash[:12]}",
-        ]
+        return [*lines, f"Method: {self.map.name}; settings {self.settings.hash[:12]}"]
 
 
 def bind_perturbation(setup: Setup) -> BoundPerturbation:
