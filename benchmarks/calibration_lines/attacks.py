@@ -10,6 +10,7 @@ from calibration_lines.designs import outcomes_of
 from likewise.checks.robust import robust_fairness
 from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
+from likewise.settings import Settings
 from likewise.stats.groups import flip_rate
 from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.tally import Tally
@@ -170,7 +171,7 @@ def skewed_groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         for _ in range(effort.inversions):
             people = outcomes_of(1 + (DELTA - 1) * draw(rng, 480), nobody, nobody)
             people = dataclasses.replace(people, groups={"trait": trait})
-            lines = by_group(Tally.of(people), delta=DELTA, alpha=ALPHA)
+            lines = by_group(Tally.of(people), Settings(delta=DELTA, alpha=ALPHA))
             seen.append(
                 (any(g.rejected for g in lines), all(g.lower <= DELTA <= g.upper for g in lines))
             )

@@ -14,6 +14,7 @@ from calibration_lines.loss_ratios import estimates
 from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
 from likewise.record import GroupRecord
+from likewise.settings import Settings
 from likewise.stats.estimate import hall
 from likewise.stats.monitor import BettingTest, WealthState, play
 from likewise.stats.tally import Tally
@@ -181,7 +182,7 @@ def groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         together, alone = [], []
         for _ in range(effort.inversions):
             people = _people(1 + (DELTA - 1) * draw(rng, 1000), rng)
-            lines = by_group(Tally.of(people), delta=DELTA, alpha=ALPHA)
+            lines = by_group(Tally.of(people), Settings(delta=DELTA, alpha=ALPHA))
             together.append(
                 (any(g.rejected for g in lines), all(g.lower <= DELTA <= g.upper for g in lines))
             )

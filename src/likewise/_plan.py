@@ -96,7 +96,36 @@ def plan(
         )
     rows = []
     if rate is not None or ratio is not None:
-        rows.append(_matched_pairs(rate, ratio, comparisons, pairs_per_person, delta, alpha, power))
+        if rate is None or ratio is None:
+            raise InvalidSettings("Matched pairs are planned by two numbers: rate and ratio.")
+        if not 0 < rate <= 0.5 or not 0 < ratio * rate < 1:
+            raise InvalidSettings(
+                f"rate is of the rarer outcome, above 0 and at most .5, and rate × ratio below 1 "
+                f"(got {rate:g} and {ratio:g})."
+            )
+        if 1 / delta <= ratio <= delta:
+            raise InvalidSettings(
+                f"A ratio of {ratio:g} is within the limits {1 / delta:.3g} to {delta:g}: plan for "
+                "one beyond them."
+            )
+        if comparisons < 1 or not pairs_per_person > 0:
+            raise InvalidSettings(
+                "Plan for at least one comparison, and some pairs for each person."
+            )
+        # T(d) = q - d p at the nearer limit d has at most the variance (q(1-q) + d² p(1-p))
+        # (1/n + 1/K): decisions of one person with different columns are taken as unrelated.
+        other, limit = rate * ratio, delta if ratio > 1 else 1 / delta
+        gap = abs(other - limit * rate)
+        variance = other * (1 - other) + limit**2 * rate * (1 - rate)
+        variance *= 1 + 1 / pairs_per_person
+        z = float(ndtri(1 - alpha / (2 * comparisons)))
+        people = max(20, _whole(growth_needed(gap, z + float(ndtri(power)), variance)))
+        assumes = (
+            f"Rates {rate:.1%} and {other:.1%}, {comparisons} comparisons, {pairs_per_person:g} "
+            f"pairs a person; {MATCHED:.0%} of the reference sample finds a partner."
+        )
+        pool = math.ceil(2 * people * pairs_per_person / MATCHED)
+        rows.append(PlanRow("matched pairs", ratio, people, assumes, pool))
     if effect is not None and sd is not None:
         if not 0 < sd < math.inf:
             raise InvalidSettings(f"sd is a positive number (got {sd:g}).")
@@ -109,50 +138,6 @@ def plan(
             "or effect and sd for the gradient flow (--effect 1.4 --sd 0.9)."
         )
     return AuditPlan(tuple(rows), delta, alpha, power)
-
-
-def _matched_pairs(
-    rate: float | None,
-    ratio: float | None,
-    comparisons: int,
-    pairs_per_person: float,
-    delta: float,
-    alpha: float,
-    power: float,
-) -> PlanRow:
-    r"""Plan for :math:`T(d) = q - d p` at the nearer limit d.
-
-    Its variance is at most :math:`(q(1-q) + d^2 p(1-p))(1/n + 1/K)`, with n people and K pairs:
-    decisions of one person with different columns are taken as unrelated.
-    """
-    if rate is None or ratio is None:
-        raise InvalidSettings("Matched pairs are planned by two numbers: rate and ratio.")
-    if not 0 < rate <= 0.5 or not 0 < ratio * rate < 1:
-        raise InvalidSettings(
-            f"rate is of the rarer outcome, above 0 and at most .5, and rate × ratio below 1 (got "
-            f"{rate:g} and {ratio:g})."
-        )
-    if 1 / delta <= ratio <= delta:
-        raise InvalidSettings(
-            f"A ratio of {ratio:g} is within the limits {1 / delta:.3g} to {delta:g}: plan for one "
-            "beyond them."
-        )
-    if comparisons < 1 or not pairs_per_person > 0:
-        raise InvalidSettings("Plan for at least one comparison, and some pairs for each person.")
-    other, limit = rate * ratio, delta if ratio > 1 else 1 / delta
-    gap = abs(other - limit * rate)
-    variance = other * (1 - other) + limit**2 * rate * (1 - rate)
-    variance *= 1 + 1 / pairs_per_person
-    z = float(ndtri(1 - alpha / (2 * comparisons)))
-    people = max(20, _whole(growth_needed(gap, z + float(ndtri(power)), variance)))
-    return PlanRow(
-        "matched pairs",
-        ratio,
-        people,
-        f"Rates {rate:.1%} and {other:.1%}, {comparisons} comparisons, {pairs_per_person:g} pairs "
-        f"a person; {MATCHED:.0%} of the reference sample finds a partner.",
-        pool=math.ceil(2 * people * pairs_per_person / MATCHED),
-    )
 
 
 def _whole(rows: float) -> int:

@@ -12,6 +12,7 @@ from helpers import outcomes_of
 from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.methods.decide import by_group
+from likewise.settings import Settings
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.frame import Frame, TraitLevels
 from likewise.stats.groups import flip_rate, group_metrics
@@ -99,7 +100,7 @@ def test_any_cut_order_and_grouping_say_the_same(seed, weighted, clustered, regr
         found = [test.evidence(tally).result(1.25, 0.05) for tally in (whole, merged)]
         agree(*found)
         agree(found[0], test(outcomes))
-    agree(by_group(whole), by_group(merged))
+    agree(by_group(whole, Settings()), by_group(merged, Settings()))
     if not regression:
         agree(group_metrics(whole), group_metrics(merged))
         agree(flip_rate(whole), flip_rate(merged))

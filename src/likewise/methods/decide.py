@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from scipy.special import ndtr
 
@@ -13,7 +13,7 @@ from likewise.models.base import ModelCard
 from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, TESTS, make, note, parameters
-from likewise.stats.estimate import check_alpha, check_delta, hall
+from likewise.stats.estimate import hall
 from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.tally import Sample, Tally, groups_of
@@ -223,13 +223,7 @@ FEW_PEOPLE = 30
 """With fewer people than this Student's t takes the place of the normal."""
 
 
-def by_group(
-    tally: Tally,
-    *,
-    delta: float = 1.25,
-    alpha: float = 0.05,
-    interval: Literal["hall", "paper"] = "hall",
-) -> tuple[GroupRecord, ...]:
+def by_group(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
     r"""Return the audit value of every level of every protected attribute.
 
     *Intervals* hold for all m groups together with confidence :math:`1 - \alpha`: each at
@@ -238,26 +232,25 @@ def by_group(
     a tail shows in few samples.
 
     *Decisions* are one-sided p-values with Holm's correction, over all groups. The people whose
-    attribute is missing are a group like any other. ``interval``: ``hall`` corrects for skewness,
-    ``paper`` does not.
+    attribute is missing are a group like any other. The paper's interval is not corrected for
+    skewness.
     """
-    check_alpha(alpha)
-    check_delta(delta)
+    alpha, paper = settings.alpha, settings.decide.interval == "paper"
     members = groups_of(tally.cells.kinds, tally.frame)
     groups = [Sample(tally, group) for group in members]
     estimates, bounds = [], []
     for own in groups:
         units = own.clusters or own.n
         few = units - 1.0 if 1 < units < FEW_PEOPLE else math.inf
-        more = own.with_one_more() if interval == "hall" else None
+        more = None if paper else own.with_one_more()
         parts = [
             dataclasses.replace(estimate, degrees=min(estimate.degrees, few))
             for estimate in (own.estimate(), more)
             if estimate is not None
         ]
         estimates.append(parts[0])
-        bounds.append([e if interval == "paper" and e.std_error > 0 else hall(e) for e in parts])
-    p_values = [first.p_value(delta) for first, *_ in bounds]
+        bounds.append([e if paper and e.std_error > 0 else hall(e) for e in parts])
+    p_values = [first.p_value(settings.delta) for first, *_ in bounds]
     adjusted = holm_adjusted(dict(enumerate(p_values)))
     found = []
     for k, (own, estimate) in enumerate(zip(groups, estimates, strict=True)):
@@ -287,13 +280,3 @@ def by_group(
             )
         )
     return tuple(found)
-
-
-def group_records(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
-    """Return the audit value of every group, with simultaneous intervals."""
-    return by_group(
-        tally,
-        delta=settings.delta,
-        alpha=settings.alpha,
-        interval="paper" if settings.decide.interval == "paper" else "hall",
-    )

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
-from likewise.methods.decide import Judgement, group_records
+from likewise.methods.decide import Judgement, by_group
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.probe import PRIMARY
 from likewise.record import ControlRecord
@@ -146,7 +146,7 @@ def _wanted(stats: Mapping[str, PerturbStats], method: Any) -> bool:
     if method.settings.checks.run != "core":
         return True
     tally = stats[PRIMARY].tally
-    groups = group_records(tally, method.settings)
+    groups = by_group(tally, method.settings)
     return method.tested(tally).deciding.rejected or any(group.rejected for group in groups)
 
 

@@ -24,7 +24,7 @@ from likewise.methods.decide import (
     decide_with_groups,
     deciding_map,
     deciding_test,
-    group_records,
+    by_group,
     judge,
     note_tests,
 )
@@ -228,7 +228,7 @@ class BoundPerturbation(BoundMethod):
         judgement, control = with_control(judgement, stats, self)
         counts, deciding = found.tally.status_counts, judgement.deciding
         outcome, reason = deciding.outcome, deciding.held_back
-        groups = group_records(found.tally, self.settings)
+        groups = by_group(found.tally, self.settings)
         if groups and not self.settings.paper:
             errors = jackknife.get(self.decider)
             fixed = 0.0 if errors is None else errors.std_error_fixed
