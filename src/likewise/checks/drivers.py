@@ -127,7 +127,9 @@ def drivers_sums(
     found = np.zeros((2, deciding, 2, FOLDS, 2 + 3 * len(groups)))
     # The more columns there are, the more often each person is asked about.
     size = int(np.clip(ROWS / (PAIRS * 3 * len(groups)), FEWEST, MOST))
-    plan = design.comparison.plan(design.sample(asked.located(design), "drivers", size))
+    people = asked.located(design)
+    some = people.take(design.drawn(people, people.second, size, "drivers"))
+    plan = design.comparison.plan(some)
     rows = (plan.start[:, None] + np.arange(PAIRS)).reshape(-1)
     if not len(rows):
         return found

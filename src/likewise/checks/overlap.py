@@ -25,7 +25,8 @@ PEOPLE = 10_000
 
 def overlap_rows(asked: AskedBlock, design: PairDesign) -> PersonRows:
     """Return some people's group, whether they are compared and clipped, and their covariates."""
-    people = design.sample(asked.located(design), "overlap", PEOPLE)
+    people = asked.located(design)
+    people = people.take(design.drawn(people, people.second, PEOPLE, "overlap"))
     compared = np.isin(people.rows, asked.plan(design).people)
     covariates = asked.covariates.take(people.rows)
     about = (people.second, compared, people.clipped, covariates.numeric, covariates.category)

@@ -520,7 +520,7 @@ class ComparisonProbe(Probe):
         edges, mine = np.linspace(-1, 1, BINS + 1), (side == 0, side == 1)
         histograms = [np.histogram(change[m], edges, weights=plan.weight[m])[0] for m in mine]
         stats = PairingStats(
-            sums=design.summed(plan, redrawn),
+            sums=design.summed(people, plan, redrawn),
             shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
             folds=folds,
             histogram=np.stack(histograms),

@@ -196,18 +196,9 @@ def greedy_pairs(
     return np.stack([rows[smaller], rows[1 - smaller]])
 
 
-def neighbour_count(pairs: int) -> int:
-    """Return through how many pairs a person is compared: a tenth of all, between 4 and 20."""
-    return min(max(pairs // 10, LEAST_NEIGHBOURS), MOST_NEIGHBOURS)
-
-
-def midpoint_tree(
-    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], pairs: Int[np.ndarray, "2 q"]
-) -> cKDTree:
-    """Return where the midpoints of pairs are, to find the pairs nearest to people."""
-    first, second = pairs
-    middle = (points[first] + points[second]) / 2
-    return cKDTree(_with_cells(middle, cells[first]), leafsize=LEAF)
+def cell_tree(points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"]) -> cKDTree:
+    """Return a tree of points, to find the nearest ones of the same cell."""
+    return cKDTree(_with_cells(points, cells), leafsize=LEAF)
 
 
 def nearest_pairs(
@@ -242,7 +233,7 @@ def nearest_others(
     clusters: Int[np.ndarray, " n"] | None = None,
 ) -> Int[np.ndarray, " a"]:
     """Return the nearest other row of the same cell, and of another cluster; −1 if none is near."""
-    tree = cKDTree(_with_cells(points, cells), leafsize=LEAF)
+    tree = cell_tree(points, cells)
     count = 2 if clusters is None else 32
     distance, at = nearest_pairs(tree, points[asking], cells[asking], count)
     units = np.arange(len(points)) if clusters is None else clusters

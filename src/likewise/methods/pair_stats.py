@@ -16,16 +16,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from likewise.methods.matching import (
+    LEAST_NEIGHBOURS,
     MOST_NEIGHBOURS,
     Covariates,
     Key,
     RankScale,
+    cell_tree,
     greedy_pairs,
     has_overlap,
-    midpoint_tree,
     nearest_others,
     nearest_pairs,
-    neighbour_count,
     seed_sequence,
     uniforms,
 )
@@ -260,16 +260,16 @@ class PairDesign:
             index=index,
         )
 
-    def sample(self, people: LocatedPeople, purpose: str, size: int) -> LocatedPeople:
+    def drawn(
+        self,
+        people: LocatedPeople,
+        second: Bool[np.ndarray, " p"],
+        size: int,
+        *purpose: int | str,
+    ) -> Bool[np.ndarray, " p"]:
         """Return about so many people of either group, drawn for a purpose; all if they are few."""
         share = size / np.maximum(self.people, 1)
-        drawn = uniforms((*self.key, purpose), people.positions)
-        return people.take(drawn < share[people.second.astype(np.int64)])
-
-    @property
-    def redrawn_shares(self) -> Float[np.ndarray, " 2"]:
-        """Probability that a person is compared in a redraw, by redrawn group."""
-        return np.minimum(MOST_REDRAWN_PEOPLE / np.maximum(self.people, 1), 1.0)
+        return uniforms((*self.key, *purpose), people.positions) < share[second.astype(np.int64)]
 
     def redrawn_pool(self, redraw: int) -> Bool[np.ndarray, " r"]:
         """Return who of the pool is of the second group after one redraw."""
@@ -319,9 +319,11 @@ class PairDesign:
         first, *redrawn = answered(
             [one.plan(people, direction) for one in pairs], ask, self.measures
         )
-        return self.summed(first, redrawn)
+        return self.summed(people, first, redrawn)
 
-    def summed(self, found: "Comparisons", redrawn: "Iterable[Comparisons]") -> "PairSums":
+    def summed(
+        self, people: LocatedPeople, found: "Comparisons", redrawn: "Iterable[Comparisons]"
+    ) -> "PairSums":
         """Sum what the model answered about the comparisons of a block, and about redrawn ones."""
         values, measures, pairs = found.sums, self.measures, self.comparison
         second = np.zeros((PARTS, measures, 3, 3))
@@ -344,15 +346,16 @@ class PairDesign:
         terms = np.hstack([share, deviations, differences[:, : self.deciding]])
         by_member, effective = self._by_member(found, share)
         redraws = [
-            RedrawSums(np.bincount(one.part, minlength=PARTS), of.pairs, one.by_part(one.sums))
+            (np.bincount(one.part, minlength=PARTS), one.by_part(one.sums))
             for of, one in zip(self.redraws, redrawn, strict=True)
+            if of.pairs >= LEAST_PAIRS
         ]
         return PairSums(
-            group_size=found.group_size,
-            group_clipped=found.group_clipped,
+            group_size=np.bincount(people.second, minlength=2),
+            group_clipped=np.bincount(people.second[people.clipped], minlength=2),
             kept=np.bincount(found.part, minlength=PARTS),
             pairs=pairs.pairs,
-            weighted=found.weighted,
+            weighted=people.weight is not None,
             halves=self.halves is not None,
             undecided=self.undecided,
             first=found.by_part(values),
@@ -363,7 +366,8 @@ class PairDesign:
             by_pair=SparseSums.from_terms(number, terms),
             by_member=by_member,
             by_person=by_person,
-            redraws=tuple(redraws),
+            redrawn_kept=np.array([kept for kept, _ in redraws], np.int64).reshape(-1, PARTS),
+            redrawn=np.array([first for _, first in redraws]).reshape(-1, PARTS, measures, 3),
         )
 
     def _by_member(
@@ -428,12 +432,13 @@ class Pairs:
 
     @property
     def count(self) -> int:
-        """Through how many pairs a person is compared at most."""
-        return min(neighbour_count(self.pairs), self.design.most_neighbours)
+        """Through how many pairs a person is compared at most: a tenth of all, at least 4."""
+        return min(max(self.pairs // 10, LEAST_NEIGHBOURS), self.design.most_neighbours)
 
     @functools.cached_property
     def _trees(self) -> list[Any]:
-        return [midpoint_tree(self.design.points, self.design.cells, p) for p in self.pairing]
+        points, cells = self.design.points, self.design.cells
+        return [cell_tree(points[pairs].mean(axis=0), cells[pairs[0]]) for pairs in self.pairing]
 
     @functools.cached_property
     def members(self) -> Int[np.ndarray, "2 q"]:
@@ -460,26 +465,25 @@ class Pairs:
     def plan(self, people: LocatedPeople, direction: int | None = None) -> "Comparisons":
         """Find who is compared, of both groups or of one, and through which pairs."""
         design, redraw = self.design, self.redraw
-        second, selected = people.second, np.arange(len(people.second))
+        second, chosen = people.second, np.ones(len(people.second), dtype=bool)
         if redraw is not None:
             if people.index is None:
                 second = design.redrawn_people(redraw, people)
             else:
                 second = self._second[people.index]
-            shares = design.redrawn_shares
-            if (shares < 1).any():
-                draws = uniforms((*design.key, "sample", redraw), people.positions)
-                selected = np.flatnonzero(draws < shares[second.astype(np.int64)])
+            chosen = design.drawn(people, second, MOST_REDRAWN_PEOPLE, "sample", redraw)
         if direction is not None:
-            selected = selected[second[selected] == direction]
+            chosen &= second == direction
+        selected = np.flatnonzero(chosen)
+        # The pairs of one half are for the people of the other.
+        of_first = np.ones(len(selected), dtype=bool)
+        if design.halves is not None and people.index is not None:
+            of_first = design.halves[people.index[selected]]
         pair = np.zeros((len(selected), self.count), dtype=np.int64)
         distance = np.full(pair.shape, np.inf)
         offset = 0
         for half, (tree, pairs) in enumerate(zip(self._trees, self.pairing, strict=True)):
-            asking = np.arange(len(selected))
-            if design.halves is not None and people.index is not None:
-                # The pairs of one half are for the people of the other.
-                asking = np.flatnonzero(design.halves[people.index[selected]] == (half == 0))
+            asking = np.flatnonzero(of_first == (half == 0))
             at = selected[asking]
             found = nearest_pairs(tree, people.points[at], people.cells[at], self.count)
             distance[asking], pair[asking] = found[0], found[1] + offset
@@ -495,15 +499,13 @@ class Pairs:
             people=people.rows[selected],
             part=2 * second.astype(np.int64) + people.clipped[selected],
             weight=np.ones(len(selected)) if people.weight is None else people.weight[selected],
-            weighted=people.weight is not None,
             unit=unit,
             count=counts,
             person=np.repeat(people.rows[selected], counts),
             pair=pair,
             own=own,
             other=other,
-            group_size=np.bincount(people.second, minlength=2),
-            group_clipped=np.bincount(people.second[people.clipped], minlength=2),
+            values=np.zeros((2, 0, 1)),
         )
 
 
@@ -515,26 +517,20 @@ class Comparisons:
     (``2 * second + clipped``), the weight (1 unless people are weighted), the unit (cluster of
     people, or unit of the halves) and the number of comparisons. For each comparison, ``person``
     is the row in the block, ``pair`` the number of the pair, ``own`` and ``other`` its members, of
-    the person's own and of the other group (rows of the pool). ``group_size`` and
-    ``group_clipped`` count all people of either group, and those with a clipped propensity;
-    ``values`` are what the model answered, with the columns of own and of other members.
+    the person's own and of the other group (rows of the pool); ``values`` are what the model
+    answered, with the columns of own and of other members.
     """
 
     people: Int[np.ndarray, " p"]
     part: Int[np.ndarray, " p"]
     weight: Float[np.ndarray, " p"]
-    weighted: bool
     unit: Int[np.ndarray, " p"] | None
     count: Int[np.ndarray, " p"]
     person: Int[np.ndarray, " q"]
     pair: Int[np.ndarray, " q"]
     own: Int[np.ndarray, " q"]
     other: Int[np.ndarray, " q"]
-    group_size: Int[np.ndarray, " 2"]
-    group_clipped: Int[np.ndarray, " 2"]
-    values: Float[np.ndarray, "2 a k"] = dataclasses.field(
-        default_factory=lambda: np.zeros((2, 0, 1))
-    )
+    values: Float[np.ndarray, "2 a k"]
 
     @property
     def start(self) -> Int[np.ndarray, " p"]:
@@ -628,23 +624,12 @@ class SparseSums:
 
 
 @dataclasses.dataclass(frozen=True)
-class RedrawSums(Additive):
-    """Sums of one redrawn attribute: people with overlap, and Σw, Σw other, Σw own by part."""
-
-    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs",)
-
-    kept: Int[np.ndarray, " 4"]
-    pairs: int
-    first: Float[np.ndarray, "4 k 3"]
-
-
-@dataclasses.dataclass(frozen=True)
 class PairSums(Additive):
     """Sums of the comparison that decides, for both directions and all measures.
 
     The first axis of arrays is the part, ``2 * direction + clipped``; numbers of sparse sums are
-    multiplied by 4 and the part is added. ``kept`` are people with overlap; ``redraws`` the same
-    comparison with redrawn attributes.
+    multiplied by 4 and the part is added. ``kept`` are people with overlap; ``redrawn_kept`` and
+    ``redrawn`` are ``kept`` and ``first`` with redrawn attributes, of those with enough pairs.
 
     Parameters
     ----------
@@ -680,7 +665,8 @@ class PairSums(Additive):
     by_pair: SparseSums
     by_member: SparseSums
     by_person: SparseSums
-    redraws: tuple[RedrawSums, ...]
+    redrawn_kept: Int[np.ndarray, "b 4"]
+    redrawn: Float[np.ndarray, "b 4 k 3"]
 
     @property
     def dropped(self) -> bool:
@@ -705,11 +691,8 @@ class PairSums(Additive):
         first = self.first[parts, measure].sum(axis=0)
         total = float(first[0])
         use = self.by_pair.parts(parts).values[:, 0] / total
-        redrawn = []
-        for sums in self.redraws:
-            if sums.kept[parts].sum() >= LEAST_REDRAWN_PEOPLE and sums.pairs >= LEAST_PAIRS:
-                w, other, own = sums.first[parts, measure].sum(axis=0)
-                redrawn.append(float((other - own) / w))
+        enough = self.redrawn_kept[:, parts].sum(axis=1) >= LEAST_REDRAWN_PEOPLE
+        w, other, own = self.redrawn[enough][:, parts, measure].sum(axis=1).T
         pairs, second = self._pairs(parts, measure), self.second[parts, measure].sum(axis=0)
         clustered = len(self.by_person.index) > 0
         people_powers = EvenPowers(kept, second, self.fourth[parts, measure].sum(axis=0))
@@ -723,7 +706,7 @@ class PairSums(Additive):
             own=float(first[2]) / total,
             other=float(first[1]) / total,
             kappa=float(self.contrast[parts].sum()) / total,
-            redrawn=np.array(redrawn),
+            redrawn=(other - own) / w,
             n=total**2 / float(second[0, 0]) if self.weighted else kept,
             total=total,
             people=people_powers,

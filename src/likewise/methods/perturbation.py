@@ -20,11 +20,11 @@ from likewise.loss import CustomLoss
 from likewise.method import BoundMethod
 from likewise.methods.decide import (
     Judgement,
+    by_group,
     choose_tests,
     decide_with_groups,
     deciding_map,
     deciding_test,
-    by_group,
     judge,
     note_tests,
 )
