@@ -53,7 +53,10 @@ class TrainingPool(Check):
             about = "whether the model was trained on the reference sample"
             return Finding(notes=(f"Not checked, for want of labels that it knows: {about}.",))
         ours, theirs = (losses(method, people) for people in (method.people, method.pool.people))
-        if not suspicious(ours, theirs):
+        # Lower by a tenth, beyond chance (Welch's t).
+        welch = {"equal_var": False, "alternative": "greater"}
+        lower = theirs.mean() <= LOWER * ours.mean()
+        if not (lower and ttest_ind(ours, theirs, **welch).pvalue < LEVEL):
             return Finding()
         return Finding(
             warnings=(
@@ -62,13 +65,6 @@ class TrainingPool(Check):
                 "the reference sample. Give people whom it has not seen (--pool).",
             )
         )
-
-
-def suspicious(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"]) -> bool:
-    """Whether losses of the reference sample are lower by a tenth, beyond chance (Welch's t)."""
-    if theirs.mean() > LOWER * ours.mean():
-        return False
-    return bool(ttest_ind(ours, theirs, equal_var=False, alternative="greater").pvalue < LEVEL)
 
 
 def losses(method: BoundMatchedPairs, people: AuditData) -> Float[np.ndarray, " m"]:

@@ -67,12 +67,12 @@ class Sensitivity(Check):
             test = method.tested(stats[name].tally).deciding
             found = {name: getattr(test, name) for name in FOUND}
             tried.append(SensitivityRecord(what=what, change=change, **found))
-        bound = theorem_a1_bound(method, 1.0)
+        bound = theorem_a1_bound(method)
         return Finding({"sensitivity": tuple(tried), "diagnostics": {"theorem_a1_bound": bound}})
 
 
-def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:
-    r"""Return Theorem A.1's bound on what a metric that is off by some degrees can do.
+def theorem_a1_bound(method: BoundPerturbation) -> float:
+    r"""Return Theorem A.1's bound on what a metric that is off by one degree can do.
 
     The constants are estimated from the audited people: how fast the loss and its gradient change
     between them, how far apart they are, and the smallest loss. The factor
@@ -91,7 +91,7 @@ def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:
         return metric_error_bound(
             lam=flow.lam,
             time=flow.time,
-            metric_error=2 * math.sin(math.radians(degrees)),
+            metric_error=2 * math.sin(math.radians(1.0)),
             lipschitz=2 * flow.lam + float((bend / apart).max()),
             loss_lipschitz=float(np.linalg.norm(gradient, axis=1).max()),
             diameter=2 * float(np.linalg.norm(x - x.mean(axis=0), axis=1).max()),

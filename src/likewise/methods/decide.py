@@ -62,26 +62,6 @@ class Judgement:
         return DeltaCurveRecord(evidence_below=below, within_from=within)
 
 
-def judge(
-    tests: Mapping[str, RatioTest],
-    decider: str,
-    map: str,
-    tally: Tally,
-    numerical_error: float = 0.0,
-) -> Judgement:
-    """Run tests on sums.
-
-    ``numerical_error`` is how far a mean loss ratio may be off because people were moved in steps:
-    added to the bounds that decide. The paper's interval stays as printed; decisions have none to
-    speak of.
-    """
-    evidence = {name: test.evidence(tally) for name, test in tests.items()}
-    for name in {"loss_ratio", "mean_loss_ratio"} & set(tests):
-        if getattr(tests[name], "interval", "") != "paper":
-            evidence[name] = evidence[name].allowing(numerical_error)
-    return Judgement(tests, evidence, decider, map)
-
-
 def deciding_map(choice: Choice, card: ModelCard) -> Choice:
     """Return the method that decides: the gradient flow, or the search for want of gradients."""
     if choice.name != "auto":

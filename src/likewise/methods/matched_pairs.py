@@ -190,7 +190,7 @@ class MatchedPairs(Method):
             left_out=pool.positions,
         )
         settings = settings.changed(method={"name": "matched_pairs", **dataclasses.asdict(self)})
-        bound = BoundMatchedPairs(
+        unpaired = BoundMatchedPairs(
             method=self,
             setup=dataclasses.replace(setup, settings=settings),
             model=model,
@@ -205,11 +205,9 @@ class MatchedPairs(Method):
             favourable=favourable,
             sizes=sizes,
             options={"redraw_count": self.redraws},
-            reads=tuple(name for name in attributes if name in asked.columns),
             notes=notes,
         )
-        (bound,) = find_pairs([bound])
-        return bound
+        return find_pairs([unpaired])[0]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -478,14 +476,10 @@ class PairsProbe(Probe):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ComparisonProbe(Probe):
-    """The comparison of everyone through their nearest pairs, and with redrawn attributes.
-
-    ``reads`` are the protected attributes that the model reads.
-    """
+    """The comparison of everyone through their nearest pairs, and with redrawn attributes."""
 
     context: PairContext
     designs: tuple[PairDesign, ...]
-    reads: tuple[str, ...]
     name: str = PRIMARY
 
     def measure(self, model: Model, block: Block) -> Measured | None:
@@ -557,7 +551,7 @@ class ComparisonProbe(Probe):
             pool_code = self.context.pool_groups[attribute]
             example = np.array([int(np.argmax(pool_code == g)) for g in range(size)])
             keep = [name for name in asked.asked.columns if name != attribute]
-            for shift in range(1, size) if attribute in self.reads else ():
+            for shift in range(1, size) if attribute in asked.asked.columns else ():
                 rows = example[(code + shift) % size]
                 out = asked.asked.substitute(asked.rows, known, asked.pool, rows, keep)
                 changed |= decide(out, card.output, card.threshold) != decided
@@ -584,13 +578,14 @@ def located_clusters(asked: AskedBlock, design: PairDesign) -> SparseSums:
 class BoundMatchedPairs(BoundMethod):
     """Matched pairs made ready for a model, people and a reference sample.
 
-    ``people`` are the survey's sample of them, ``columns`` what the model reads, and ``reads`` the
-    protected attributes among it; ``favourable`` is the place of the favourable decision among the
-    classes. There is one design for every unordered pair of groups of an attribute, made with
-    ``options``; ``sizes`` are how many people of each group are audited.
+    ``people`` are the survey's sample of them, ``columns`` what the model reads; ``favourable`` is
+    the place of the favourable decision among the classes. There is one design for every unordered
+    pair of groups of an attribute, made with ``options``; ``sizes`` are how many people of each
+    group are audited.
     """
 
     kind: ClassVar[str] = "matched_pairs"
+    name: ClassVar[str] = "matched_pairs"
 
     method: MatchedPairs
     setup: Setup
@@ -605,16 +600,10 @@ class BoundMatchedPairs(BoundMethod):
     columns: tuple[str, ...]
     designs: tuple[PairDesign, ...] = ()
     favourable: int | None = None
-    reads: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     block_size: int = BLOCK
     sizes: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     options: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-    @property
-    @override
-    def name(self) -> str:
-        return "matched_pairs"
 
     @property
     def clusters(self) -> int:
@@ -707,7 +696,7 @@ class BoundMatchedPairs(BoundMethod):
     @property
     @override
     def probes(self) -> Sequence[Probe]:
-        return [ComparisonProbe(self.context, self.designs, self.reads)]
+        return [ComparisonProbe(self.context, self.designs)]
 
     def rule(self, measure: int) -> DecisionRule:
         """Return what a comparison of one measure is decided by."""
@@ -812,7 +801,7 @@ def _reference_sample(setup: Setup) -> ReferenceSample:
 class Calls:
     """Calls that do not depend on each other, made in whatever process."""
 
-    calls: tuple[Callable[[], Any], ...]
+    calls: Sequence[Callable[[], Any]]
 
     def begin(self) -> Callable[[int], Any]:
         """Return what makes one call."""
@@ -827,30 +816,31 @@ def find_pairs(
     They are one audit with its columns, or with several choices of them; ``wanted`` are the names
     of the designs to make, all without any.
     """
-    session, measures = bounds[0].setup.session, bounds[0].setup.session.measure
-    calls = []
-    for owner, bound in enumerate(bounds):
-        named = _design_calls(bound)
-        calls += [(owner, call) for name, call in named if wanted is None or name in wanted]
-    job = Calls(tuple(call for _, call in calls))
-    made = dict(session.executor.map(job, range(len(calls))))
-    paired = []
-    for owner, bound in enumerate(bounds):
-        designs = [made[number] for number, (of, _) in enumerate(calls) if of == owner]
-        paired.append(dataclasses.replace(bound, designs=tuple(designs)))
+    session = bounds[0].setup.session
+    unmade = [
+        [call for name, call in _design_calls(one) if wanted is None or name in wanted]
+        for one in bounds
+    ]
+    calls = list(itertools.chain(*unmade))
+    found = dict(session.executor.map(Calls(calls), range(len(calls))))
+    made = (found[number] for number in range(len(calls)))
+    paired = [
+        dataclasses.replace(bound, designs=tuple(itertools.islice(made, len(own))))
+        for bound, own in zip(bounds, unmade, strict=True)
+    ]
     if bounds[0].context.clusters is not None and bounds[0].halves is None:
         # Where attributes are constant in clusters of people, they are redrawn by cluster.
         names = [f"propensities of clusters {one.context.variant}".strip() for one in paired]
         probes = [one.probe(n, located_clusters) for one, n in zip(paired, names, strict=True)]
-        sums = measures(bounds[0], probes)
+        sums = session.measure(bounds[0], probes)
         for number, (bound, name) in enumerate(zip(paired, names, strict=True)):
             of = sums[name].pairings
             designs = [dataclasses.replace(d, people_clusters=of[d.name]) for d in bound.designs]
             paired[number] = dataclasses.replace(bound, designs=tuple(designs))
     pairs = [p for one in paired for d in one.designs for p in (d.comparison, *d.redraws)]
-    job = Calls(tuple(one.find for one in pairs))
-    for done, (number, found) in enumerate(session.executor.map(job, range(len(pairs)))):
-        pairs[number].__dict__["pairing"] = found
+    job = Calls([one.find for one in pairs])
+    for done, (number, pairing) in enumerate(session.executor.map(job, range(len(pairs)))):
+        pairs[number].__dict__["pairing"] = pairing
         session.tell("pairing comparable people", done + 1, len(pairs))
     return paired
 
@@ -915,7 +905,7 @@ def build_pairs_record(
         people += _people(bound, stats, comparisons)
     # The share of decisions that change when an attribute alone is flipped.
     reads = []
-    for attribute in bound.reads:
+    for attribute in (name for name in bound.context.groups if name in bound.columns):
         n, changed = stats.groups[attribute].flipped.tolist()
         q = Share(changed / max(n, 1), n, n).clopper_pearson(settings.alpha)
         use = {"changed": q.value, "lower": q.lower, "upper": q.upper, "n": n}

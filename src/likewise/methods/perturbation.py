@@ -25,7 +25,6 @@ from likewise.methods.decide import (
     decide_with_groups,
     deciding_map,
     deciding_test,
-    judge,
     note_tests,
 )
 from likewise.methods.gradient_flow import GradientFlow
@@ -271,19 +270,26 @@ class BoundPerturbation(BoundMethod):
 
     def tested(self, tally: Tally, map: str | None = None) -> Judgement:
         """Run the tests on sums as they are: of another probe, or at another time."""
-        return judge(self.tests, self.decider, map or self.map.name, tally)
+        evidence = {name: test.evidence(tally) for name, test in self.tests.items()}
+        return Judgement(self.tests, evidence, self.decider, map or self.map.name)
 
     def _judge_everyone(self, tally: Tally) -> Judgement:
-        """Run the tests on everyone, allowing for the numerical error."""
-        off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
-        judgement = judge(self.tests, self.decider, self.map.name, tally, off)
+        """Run the tests on everyone, allowing for the numerical error of mean loss ratios.
+
+        The paper's interval stays as printed; decisions have no error to speak of.
+        """
+        judgement, error = self.tested(tally), self.numerical_error
+        evidence = dict(judgement.evidence)
+        for name in {"loss_ratio", "mean_loss_ratio"} & set(self.tests):
+            if error is not None and getattr(self.tests[name], "interval", "") != "paper":
+                evidence[name] = evidence[name].allowing(error.error_bound)
         against = []
         if self.settings.decide.interval == "paper":
             against.append("By the paper's interval nothing is found within tolerance.")
-        unmoved = judgement.evidence[self.decider].unmoved and self.numerical_error is not None
+        unmoved = evidence[self.decider].unmoved and self.numerical_error is not None
         if unmoved and not len(self.metric.free) and np.ptp(self.model(self.x), 0).any():
             against.append("No gradient moves anybody, but outputs that jump have none either.")
-        return dataclasses.replace(judgement, against_tolerance=tuple(against))
+        return dataclasses.replace(judgement, evidence=evidence, against_tolerance=tuple(against))
 
     @override
     def describe(self) -> list[str]:

@@ -109,8 +109,8 @@ class TwoWay:
     unit_interval
         Whether values lie between 0 and 1, so that one pseudo-person can stand for what rates of
         exactly 0 or 1 leave open.
-    origin, sign
-        1 and −1 for the complement of what powers were summed of.
+    origin
+        1 for the complement of what powers were summed of, else 0.
     """
 
     own: float
@@ -124,7 +124,6 @@ class TwoWay:
     exact_degrees: bool = True
     origin: float = 0.0
     unit_interval: bool = True
-    sign: float = 1.0
 
     def complement(self) -> "TwoWay":
         """Return the same comparisons for the other outcome: rates 1 − own and 1 − other."""
@@ -135,7 +134,6 @@ class TwoWay:
             other=1 - self.other,
             redrawn=-self.redrawn,
             origin=1 - self.origin,
-            sign=-self.sign,
         )
 
     @property
@@ -206,7 +204,7 @@ class TwoWay:
         means, extra, weight = self._means(side)
         x = self._weights(d)
         centre = -(means @ x)
-        square, fourth = self.people.powers(np.vstack([centre, self.sign * x]))
+        square, fourth = self.people.powers(np.vstack([centre, (1 - 2 * self.origin) * x]))
         units = self.people.count
         if side is not None:
             e = weight * (centre + extra @ x)
