@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, final
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from scipy.stats import ttest_ind, ttest_rel
 from typing_extensions import override
 
@@ -119,8 +119,12 @@ class LabelPrediction(Check):
 def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
     """Return by which part the remaining columns lower the loss of predicting the label.
 
-    0 if that is not beyond chance, by a one-sided t-test of people's losses (or of clusters').
+    Losses are cross-fitted by gradient boosting. 0 if that is not beyond chance, by a one-sided
+    t-test of people's losses (or of clusters').
     """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import GroupKFold, cross_val_predict
+
     people = method.sample(*PEOPLE).in_columns()
     assert people.table is not None
     table, y = plain(people.table), targets(people.y, method.classes)
@@ -128,40 +132,24 @@ def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
     if len(np.unique(unit)) < FEWEST or np.bincount(y).max() > len(y) - FOLDS:
         return 0.0
     groups = [np.unique(g.astype(str), return_inverse=True)[1] for g in people.protected.values()]
-    found = []
+    place, found = np.unique(y, return_inverse=True)[1], []
     for columns in (method.context.keep, (*method.context.keep, *remaining)):
-        x = CovariateCoding.fit(columns, table, table).covariates(table)
-        codes = np.column_stack([np.minimum(x.category, MOST_LEVELS), *groups])
-        found.append(cross_fitted_losses(x.numeric, codes, y, unit))
-    without, with_them = (np.bincount(unit, loss) for loss in found)
+        known = CovariateCoding.fit(columns, table, table).covariates(table)
+        x = np.column_stack([known.numeric, np.minimum(known.category, MOST_LEVELS), *groups])
+        learner = HistGradientBoostingClassifier(
+            max_iter=60,
+            max_leaf_nodes=8,
+            early_stopping=False,
+            random_state=0,
+            categorical_features=np.arange(x.shape[1]) >= known.numeric.shape[1],
+        )
+        folds = {"groups": unit, "cv": GroupKFold(FOLDS)}  # a cluster's rows are in one fold
+        with warnings.catch_warnings():  # of classes that a fold lacks: their probability is 0
+            warnings.simplefilter("ignore", RuntimeWarning)
+            p = cross_val_predict(learner, x, place, method="predict_proba", **folds)
+        loss = -np.log(np.clip(p[np.arange(len(p)), place], 1e-3, 1))
+        found.append(np.bincount(unit, loss))
+    without, with_them = found
     if not ttest_rel(without, with_them, alternative="greater").pvalue < LEVEL:
         return 0.0
     return 1 - float(with_them.sum() / without.sum())
-
-
-def cross_fitted_losses(
-    numeric: Float[np.ndarray, "n p"],
-    category: Shaped[np.ndarray, "n c"],
-    y: Shaped[np.ndarray, " n"],
-    unit: Shaped[np.ndarray, " n"],
-) -> Float[np.ndarray, " n"]:
-    """Return each person's log loss under gradient boosting without them.
-
-    Rows of one unit are in one fold.
-    """
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.model_selection import GroupKFold, cross_val_predict
-
-    x, place = np.column_stack([numeric, category]), np.unique(y, return_inverse=True)[1]
-    learner = HistGradientBoostingClassifier(
-        max_iter=60,
-        max_leaf_nodes=8,
-        early_stopping=False,
-        random_state=0,
-        categorical_features=np.arange(x.shape[1]) >= numeric.shape[1],
-    )
-    folds = {"groups": unit, "cv": GroupKFold(FOLDS)}
-    with warnings.catch_warnings():  # of classes that a fold lacks: their probability is 0
-        warnings.simplefilter("ignore", RuntimeWarning)
-        p = cross_val_predict(learner, x, place, method="predict_proba", **folds)
-    return -np.log(np.clip(p[np.arange(len(p)), place], 1e-3, 1))

@@ -457,7 +457,8 @@ class PairStats(Additive):
 class PairsProbe(Probe):
     """A probe of everyone whose sums are by pair of groups.
 
-    ``measured`` returns those of one pair; it is a function of a module, so that it can travel.
+    ``measured`` returns those of one pair, and the primary probe's a table of rows as well; it is a
+    function of a module, so that it can travel.
     """
 
     context: PairContext
@@ -471,93 +472,82 @@ class PairsProbe(Probe):
         if not len(asked.positions):
             return None
         sums = {design.name: self.measured(asked, design) for design in self.designs}
-        return Measured(PairStats(len(asked.positions), sums))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ComparisonProbe(Probe):
-    """The comparison of everyone through their nearest pairs, and with redrawn attributes."""
-
-    context: PairContext
-    designs: tuple[PairDesign, ...]
-    name: str = PRIMARY
-
-    def measure(self, model: Model, block: Block) -> Measured | None:
-        """Measure the people of a block, unless all of them are the reference sample."""
-        asked = self.context.asked(model, block)
-        if not len(asked.positions):
-            return None
-        stats, tables = {}, []
-        for design in self.designs:
-            stats[design.name], table = self._compared(asked, design)
-            tables.append(table)
-        groups = {name: self._group_table(asked, name) for name in self.context.groups}
+        if self.name != PRIMARY:
+            return Measured(PairStats(len(asked.positions), sums))
+        pairings, tables = zip(*sums.values(), strict=True)
+        groups = {name: _group_table(asked, name) for name in self.context.groups}
         w = asked.weight[:, None]
         everyone = _summed(asked.fold, FOLDS, np.hstack([w, w * asked.values]))
+        stats = dict(zip(sums, pairings, strict=True))
         found = PairStats(len(asked.positions), stats, groups, everyone)
         return Measured(found, pa.concat_tables(tables))
 
-    def _compared(self, asked: AskedBlock, design: PairDesign) -> tuple[PairingStats, pa.Table]:
-        count, people = design.measures, asked.located(design)
-        (plan,) = answered([asked.plan(design)], asked.ask, count)
-        redrawn = (answered([of.plan(people)], asked.ask, count)[0] for of in design.redraws)
-        side, w = plan.part // 2, plan.weight[:, None]
-        own, other = map(plan.mean, plan.values)
-        rise, actual = plan.values[1] - plan.values[0], asked.values[plan.people]
-        changes = plan.mean(np.maximum(rise, 0.0)), plan.mean(np.maximum(-rise, 0.0)), actual
-        change = (other - own)[:, 0]
-        rows, positions = asked.people.row[plan.people], asked.positions[plan.people]
-        pairs = plan.own[plan.start], plan.other[plan.start]
-        most = np.column_stack([change, rows, positions, own[:, 0], other[:, 0], *pairs])
-        folds = np.zeros((PARTS, FOLDS, own.shape[1], 3))
-        np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.sums)
-        edges, mine = np.linspace(-1, 1, BINS + 1), (side == 0, side == 1)
-        histograms = [np.histogram(change[m], edges, weights=plan.weight[m])[0] for m in mine]
-        stats = PairingStats(
-            sums=design.summed(people, plan, redrawn),
-            shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
-            folds=folds,
-            histogram=np.stack(histograms),
-            most=(PersonRows(most[mine[0]], KEPT), PersonRows(most[mine[1]], KEPT)),
-        )
-        # One row a person and comparison: rates as they are, own and swapped.
-        attribute, *groups = map(str, design.key[1:])
-        columns: dict[str, Any] = {
-            "row": rows,
-            "attribute": pa.array([attribute] * len(side), pa.string()),
-            "group": pa.array(np.array(groups)[side], pa.string()),
-            "other": pa.array(np.array(groups)[1 - side], pa.string()),
-            "weight": plan.weight,
-        }
-        for v, label in enumerate(self.context.measures.columns):
-            columns[label] = actual[:, v]
-            columns[f"{label}: own"] = own[:, v]
-            columns[f"{label}: swapped"] = other[:, v]
-        return stats, pa.table(columns)
 
-    def _group_table(self, asked: AskedBlock, attribute: str) -> GroupTable:
-        """Sum up the groups of an attribute; flip it alone if the model reads it."""
-        code, card = asked.codes[attribute], asked.model.card
-        known = np.flatnonzero(code >= 0)
-        code, w = code[known], asked.weight[known]
-        size, classes = len(self.context.groups[attribute]), len(self.context.measures.classes)
-        decisions = np.zeros((size, classes, classes, 4))
-        changed = np.zeros(len(known), dtype=bool)
-        if card.task != "regression":
-            decided = decide(asked.outputs[known], card.output, card.threshold)
-            label = decided if asked.y is None else asked.y[known]
-            powers = np.stack([np.ones(len(w)), w, w**2, w**3], axis=1)
-            np.add.at(decisions, (code, label, decided), powers)
-            pool_code = self.context.pool_groups[attribute]
-            example = np.array([int(np.argmax(pool_code == g)) for g in range(size)])
-            keep = [name for name in asked.asked.columns if name != attribute]
-            for shift in range(1, size) if attribute in asked.asked.columns else ():
-                rows = example[(code + shift) % size]
-                out = asked.asked.substitute(asked.rows, known, asked.pool, rows, keep)
-                changed |= decide(out, card.output, card.threshold) != decided
-        values = np.hstack([w[:, None], w[:, None] * asked.values[known]])
-        flipped = np.array([len(known), changed.sum()])
-        return GroupTable(_summed(code, size, values), decisions, flipped)
+def compared_people(asked: AskedBlock, design: PairDesign) -> tuple[PairingStats, pa.Table]:
+    """Compare everyone through their nearest pairs, and with redrawn attributes.
+
+    The table has one row a person and comparison: rates as they are, own and swapped.
+    """
+    count, people = design.measures, asked.located(design)
+    (plan,) = answered([asked.plan(design)], asked.ask, count)
+    redrawn = (answered([of.plan(people)], asked.ask, count)[0] for of in design.redraws)
+    side, w = plan.part // 2, plan.weight[:, None]
+    own, other = map(plan.mean, plan.values)
+    rise, actual = plan.values[1] - plan.values[0], asked.values[plan.people]
+    changes = plan.mean(np.maximum(rise, 0.0)), plan.mean(np.maximum(-rise, 0.0)), actual
+    change = (other - own)[:, 0]
+    rows, positions = asked.people.row[plan.people], asked.positions[plan.people]
+    pairs = plan.own[plan.start], plan.other[plan.start]
+    most = np.column_stack([change, rows, positions, own[:, 0], other[:, 0], *pairs])
+    folds = np.zeros((PARTS, FOLDS, own.shape[1], 3))
+    np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.sums)
+    edges, mine = np.linspace(-1, 1, BINS + 1), (side == 0, side == 1)
+    histograms = [np.histogram(change[m], edges, weights=plan.weight[m])[0] for m in mine]
+    stats = PairingStats(
+        sums=design.summed(people, plan, redrawn),
+        shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
+        folds=folds,
+        histogram=np.stack(histograms),
+        most=(PersonRows(most[mine[0]], KEPT), PersonRows(most[mine[1]], KEPT)),
+    )
+    attribute, *groups = map(str, design.key[1:])
+    columns: dict[str, Any] = {
+        "row": rows,
+        "attribute": pa.array([attribute] * len(side), pa.string()),
+        "group": pa.array(np.array(groups)[side], pa.string()),
+        "other": pa.array(np.array(groups)[1 - side], pa.string()),
+        "weight": plan.weight,
+    }
+    for v, label in enumerate(asked.context.measures.columns):
+        columns[label] = actual[:, v]
+        columns[f"{label}: own"] = own[:, v]
+        columns[f"{label}: swapped"] = other[:, v]
+    return stats, pa.table(columns)
+
+
+def _group_table(asked: AskedBlock, attribute: str) -> GroupTable:
+    """Sum up the groups of an attribute; flip it alone if the model reads it."""
+    code, card = asked.codes[attribute], asked.model.card
+    known = np.flatnonzero(code >= 0)
+    code, w = code[known], asked.weight[known]
+    size, classes = len(asked.context.groups[attribute]), len(asked.context.measures.classes)
+    decisions = np.zeros((size, classes, classes, 4))
+    changed = np.zeros(len(known), dtype=bool)
+    if card.task != "regression":
+        decided = decide(asked.outputs[known], card.output, card.threshold)
+        label = decided if asked.y is None else asked.y[known]
+        powers = np.stack([np.ones(len(w)), w, w**2, w**3], axis=1)
+        np.add.at(decisions, (code, label, decided), powers)
+        pool_code = asked.context.pool_groups[attribute]
+        example = np.array([int(np.argmax(pool_code == g)) for g in range(size)])
+        keep = [name for name in asked.asked.columns if name != attribute]
+        for shift in range(1, size) if attribute in asked.asked.columns else ():
+            rows = example[(code + shift) % size]
+            out = asked.asked.substitute(asked.rows, known, asked.pool, rows, keep)
+            changed |= decide(out, card.output, card.threshold) != decided
+    values = np.hstack([w[:, None], w[:, None] * asked.values[known]])
+    flipped = np.array([len(known), changed.sum()])
+    return GroupTable(_summed(code, size, values), decisions, flipped)
 
 
 def _summed(
@@ -696,7 +686,7 @@ class BoundMatchedPairs(BoundMethod):
     @property
     @override
     def probes(self) -> Sequence[Probe]:
-        return [ComparisonProbe(self.context, self.designs)]
+        return [self.probe(PRIMARY, compared_people)]
 
     def rule(self, measure: int) -> DecisionRule:
         """Return what a comparison of one measure is decided by."""
@@ -838,7 +828,7 @@ def find_pairs(
             designs = [dataclasses.replace(d, people_clusters=of[d.name]) for d in bound.designs]
             paired[number] = dataclasses.replace(bound, designs=tuple(designs))
     pairs = [p for one in paired for d in one.designs for p in (d.comparison, *d.redraws)]
-    job = Calls([one.find for one in pairs])
+    job = Calls([functools.partial(getattr, one, "pairing") for one in pairs])
     for done, (number, pairing) in enumerate(session.executor.map(job, range(len(pairs)))):
         pairs[number].__dict__["pairing"] = pairing
         session.tell("pairing comparable people", done + 1, len(pairs))

@@ -208,9 +208,6 @@ def nearest_pairs(
 
     Where a cell has fewer pairs, distances are infinite.
     """
-    if not tree.n or not len(points):
-        shape = (len(points), count)
-        return np.full(shape, math.inf), np.zeros(shape, dtype=np.int64)
     distance, number = tree.query(
         _with_cells(points, cells), k=range(1, count + 1), distance_upper_bound=CELL_SPACING / 2
     )

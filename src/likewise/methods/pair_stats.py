@@ -407,15 +407,7 @@ class Pairs:
 
     @functools.cached_property
     def pairing(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
-        """The pairs, found once; they travel if they are known."""
-        return self.find()
-
-    def __getstate__(self) -> dict[str, Any]:
-        known = ("design", "redraw", "pairing")
-        return {name: self.__dict__[name] for name in known if name in self.__dict__}
-
-    def find(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
-        """Find the pairs of the pool, or of either half."""
+        """The pairs of the pool, or of either half; they travel if they are known."""
         design, halves = self.design, self.design.halves
         everyone = np.zeros(len(self._second), dtype=bool) if halves is None else halves
         found = []
@@ -424,6 +416,10 @@ class Pairs:
             pairs = greedy_pairs(design.points[part], design.cells[part], self._second[part])
             found.append(part[pairs])
         return tuple(found)
+
+    def __getstate__(self) -> dict[str, Any]:
+        known = ("design", "redraw", "pairing")
+        return {name: self.__dict__[name] for name in known if name in self.__dict__}
 
     @property
     def pairs(self) -> int:
