@@ -18,9 +18,6 @@ from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.tally import Sample, Tally, groups_of
 
-EVERYONE = -1
-"""Stands for everyone among the places of groups."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
@@ -91,7 +88,7 @@ def decide_with_groups(
     evidence, whatever the bounds say: the negative control.
     """
     wider = max(wider, 1.0)
-    p_values: dict[int, float] = {EVERYONE: deciding.p_value}
+    p_values: dict[int, float] = {-1: deciding.p_value}  # of everyone, beside the groups
     for k, group in enumerate(groups):
         p = group.p_value
         if wider > 1 and group.std_error > 0:

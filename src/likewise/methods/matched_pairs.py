@@ -807,15 +807,12 @@ def find_pairs(
     of the designs to make, all without any.
     """
     session = bounds[0].setup.session
-    unmade = [
-        [call for name, call in _design_calls(one) if wanted is None or name in wanted]
-        for one in bounds
-    ]
+    unmade = [_design_calls(bound, wanted) for bound in bounds]
     calls = list(itertools.chain(*unmade))
-    found = dict(session.executor.map(Calls(calls), range(len(calls))))
-    made = (found[number] for number in range(len(calls)))
+    made = dict(session.executor.map(Calls(calls), range(len(calls))))
+    designs = map(made.__getitem__, range(len(calls)))
     paired = [
-        dataclasses.replace(bound, designs=tuple(itertools.islice(made, len(own))))
+        dataclasses.replace(bound, designs=tuple(itertools.islice(designs, len(own))))
         for bound, own in zip(bounds, unmade, strict=True)
     ]
     if bounds[0].context.clusters is not None and bounds[0].halves is None:
@@ -825,8 +822,8 @@ def find_pairs(
         sums = session.measure(bounds[0], probes)
         for number, (bound, name) in enumerate(zip(paired, names, strict=True)):
             of = sums[name].pairings
-            designs = [dataclasses.replace(d, people_clusters=of[d.name]) for d in bound.designs]
-            paired[number] = dataclasses.replace(bound, designs=tuple(designs))
+            drawn = [dataclasses.replace(d, people_clusters=of[d.name]) for d in bound.designs]
+            paired[number] = dataclasses.replace(bound, designs=tuple(drawn))
     pairs = [p for one in paired for d in one.designs for p in (d.comparison, *d.redraws)]
     job = Calls([functools.partial(getattr, one, "pairing") for one in pairs])
     for done, (number, pairing) in enumerate(session.executor.map(job, range(len(pairs)))):
@@ -835,28 +832,31 @@ def find_pairs(
     return paired
 
 
-def _design_calls(bound: BoundMatchedPairs) -> Iterator[tuple[str, Callable[[], PairDesign]]]:
-    """Yield the name of every design, and the call that makes its two groups ready for pairing."""
-    context = bound.context
+def _design_calls(
+    bound: BoundMatchedPairs, wanted: Collection[str] | None
+) -> list[Callable[[], PairDesign]]:
+    """Return the calls that make every two groups ready for pairing."""
+    context, calls = bound.context, []
     for attribute, names in context.groups.items():
         sizes = bound.sizes[attribute]
         for a, b in itertools.combinations(range(len(names)), 2):
-            yield (
-                "\t".join((attribute, names[a], names[b])),
-                functools.partial(
+            about = (attribute, names[a], names[b])
+            if wanted is None or "\t".join(about) in wanted:
+                call = functools.partial(
                     pair_design,
                     context.pool_covariates,
                     context.pool_groups[attribute],
                     (a, b),
-                    (bound.settings.seed, attribute, names[a], names[b]),
+                    (bound.settings.seed, *about),
                     people=(sizes[a], sizes[b]),
                     clusters=bound.pool_clusters,
                     halves=bound.halves,
                     measures=len(context.measures.names),
                     deciding=context.measures.deciding,
                     **bound.options,
-                ),
-            )
+                )
+                calls.append(call)
+    return calls
 
 
 def build_pairs_record(
@@ -943,11 +943,10 @@ def _comparison(
 ) -> RateComparison:
     measures, part = bound.context.measures, stats.pairings[design.name]
     name, outcome, sums = measures.names[measure], measures.outcomes[measure], part.sums
-    parts, names = sums.parts(direction), design.names(direction)
-    kept, people = row.compared.kept, row.compared.people
+    parts, kept, people = sums.parts(direction), row.compared.kept, row.compared.people
     clipped, size = int(sums.group_clipped[direction]) if sums.dropped else 0, len(bound.pool)
     base: dict[str, Any] = {
-        **names,
+        **design.names(direction),
         "measure": name,
         "column": measures.columns[measure],
         "verdict": row.outcome,
@@ -987,11 +986,11 @@ def _comparison(
     spread = estimate.spread(np.ones(1))
     limits = estimate.spread(np.array([1 / bound.settings.delta, bound.settings.delta]))
     difference = row.rule.kind == "difference"
-    p_by_limit = []
-    for limit in () if difference else LIMITS:
-        known = () if row.undecided else row.tested
-        p = min((len(known) * one.estimate.p_value(limit) for one in known), default=1.0)
-        p_by_limit.append((limit, min(1.0, p)))
+    known = () if row.undecided else row.tested
+    p_by_limit = (
+        (limit, min([1.0, *(len(known) * one.estimate.p_value(limit) for one in known)]))
+        for limit in (() if difference else LIMITS)
+    )
     return RateComparison(
         **base,
         outcome=outcome,

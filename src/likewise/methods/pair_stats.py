@@ -86,9 +86,7 @@ def random_halves(
     seed: int, n: int, clusters: Int[np.ndarray, " n"] | None = None
 ) -> Bool[np.ndarray, " n"]:
     """Divide rows, or whole clusters, into two random halves; `True` is the second."""
-    units = np.arange(n)
-    if clusters is not None:
-        units = np.unique(clusters, return_inverse=True)[1]
+    units = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     count = int(units.max(initial=-1)) + 1
     order = np.random.default_rng(seed_sequence((seed, "halves"))).permutation(count)
     return order[units] >= (count + 1) // 2
