@@ -80,8 +80,13 @@ def control_probes(stats: Mapping[str, PerturbStats], method: Any) -> Iterator[P
     that treats all of them alike gives a p-value.
     """
     metric = method.metric
-    if not (method.learned and metric.placebos and _wanted(stats, method)):
+    if not (method.learned and metric.placebos):
         return
+    if method.settings.checks.run == "core":  # needed only if there may be evidence to hold back
+        tally = stats[PRIMARY].tally
+        groups = by_group(tally, method.settings)
+        if not (method.tested(tally).deciding.rejected or any(one.rejected for one in groups)):
+            return
     rough, some = method.map.rough(metric), (PEOPLE, STREAM)
     if REAL not in stats:
         yield method.probe(REAL, rough, metric, subsample=some)
@@ -139,15 +144,6 @@ def compared(
     sums = (found.tally for found in (stats[REAL], *permuted))
     own, *values = (test.evidence(tally).estimate.value for tally in sums)
     return ControlComparison(own, tuple(values), len(method.metric.placebos))
-
-
-def _wanted(stats: Mapping[str, PerturbStats], method: Any) -> bool:
-    """Tell whether it can decide: there may be evidence to hold back; or is shown anyway."""
-    if method.settings.checks.run != "core":
-        return True
-    tally = stats[PRIMARY].tally
-    groups = by_group(tally, method.settings)
-    return method.tested(tally).deciding.rejected or any(group.rejected for group in groups)
 
 
 def _permuted(stats: Mapping[str, PerturbStats]) -> list[PerturbStats]:

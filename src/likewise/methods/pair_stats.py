@@ -533,8 +533,6 @@ class Comparisons:
 
     def mean(self, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "p k"]:
         """Return each person's mean over comparisons."""
-        if not len(self.people):
-            return np.zeros((0, values.shape[1]))
         return np.add.reduceat(values, self.start, axis=0) / self.count[:, None]
 
     def by_part(self, values: np.ndarray) -> np.ndarray:
