@@ -834,7 +834,7 @@ def find_pairs(
 
 def _design_calls(
     bound: BoundMatchedPairs, wanted: Collection[str] | None
-) -> list[Callable[[], PairDesign]]:
+) -> Sequence[Callable[[], PairDesign]]:
     """Return the calls that make every two groups ready for pairing."""
     context, calls = bound.context, []
     for attribute, names in context.groups.items():
