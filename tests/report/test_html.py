@@ -126,7 +126,7 @@ def test_a_card_has_one_definition_of_every_number():
     page = words(to_html(samples.evidence()))
     assert "4 people" in page
     assert "Percentages are the model’s probability of '>50K', then its decision." in page
-    card = page[page.index("Row 1,234") : page.index("Row 1,241")]
+    card = page[page.index("Row 1,234 · Female · true outcome") : page.index("Row 1,241")]
     assert "As they are18.0 % → '<=50K'" in card
     assert "Columns from the other group (Male)78.0 % → '>50K'" in card
     assert "marital-statusNever-marriedDivorcedMarried-civ-spouse" in card
