@@ -22,11 +22,15 @@ MARGIN = 4.0
 def element(name: str, *children: str | Markup, **attributes: object) -> Markup:
     """Return one element; ``text_anchor`` stands for ``text-anchor``, ``class_`` for ``class``.
 
+    Where a place is not known, nothing is drawn.
+
     Examples
     --------
     >>> print(element("text", "<b>", x="5%", class_="tick"))
     <text x="5%" class="tick">&lt;b&gt;</text>
     """
+    if "nan%" in attributes.values():
+        return Markup("")
     named = Markup("").join(
         Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
         for key, value in attributes.items()
@@ -46,8 +50,6 @@ def picture(*children: Markup, height: int, label: str = "") -> Markup:
 
 def line(x1: float, y1: object, x2: float, y2: object, name: str) -> Markup:
     """Return a line; x in per cent."""
-    if math.isnan(x1) or math.isnan(x2):
-        return Markup("")
     return element("line", x1=f"{x1}%", y1=y1, x2=f"{x2}%", y2=y2, class_=name)
 
 
@@ -59,8 +61,6 @@ def box(x: float, y: object, width: float, height: object, name: str) -> Markup:
 
 def dot(x: float, y: object, radius: float, name: str) -> Markup:
     """Return a circle; x in per cent."""
-    if math.isnan(x):
-        return Markup("")
     return element("circle", cx=f"{x}%", cy=y, r=radius, class_=name)
 
 

@@ -80,17 +80,17 @@ def _by_comparison(comparison: Any) -> list[tuple[str, list[tuple[str, RateCompa
 
 def comparison_page(comparison: Any) -> str:
     """Return a comparison of models as the text of one HTML file."""
-    values = {"claims": list(claims(comparison)), **_forest(comparison)}
-    return render("compare.html.j2", comparison=comparison, sentence=sentence, **values)
-
-
-def _forest(comparison: Any) -> dict[str, Any]:
-    """Return every ratio on one axis, and the limits."""
     records = comparison.records
     sections = [
         (what, "", [comparison_line(records[name], row, cut(name, 40)) for name, row in several])
         for what, several in _by_comparison(comparison)[:MOST_ROWS]
     ]
     first = next(iter(records.values()))
-    plot = ratio_plot(first, sections, "Every comparison by model", "Model")
-    return {"forest": plot, "band": " to ".join(map(limit, limits(first.matched_pairs)))}
+    return render(
+        "compare.html.j2",
+        comparison=comparison,
+        claims=list(claims(comparison)),
+        forest=ratio_plot(first, sections, "Every comparison by model", "Model"),
+        band=" to ".join(map(limit, limits(first.matched_pairs))),
+        sentence=sentence,
+    )

@@ -30,15 +30,11 @@ def number(value: float, digits: int = 3) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     value += 0.0  # no minus before zero
-    size = abs(value)
-    if value and (size >= 1e9 or size < 1e-4):
-        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-        return f"{mantissa}e{int(power)}".replace("-", "−")
-    whole = math.floor(math.log10(size)) + 1 if size else 1
     # Rounding may add a digit in front: 9.996 is 10.0.
-    if size and round(size, max(digits - whole, 0)) >= 10**whole:
-        whole += 1
-    return f"{value:,.{max(digits - whole, 0)}f}".replace("-", "−")
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    if value and not 1e-4 <= abs(value) < 1e9:
+        return f"{mantissa}e{int(power)}".replace("-", "−")
+    return f"{value:,.{max(digits - 1 - int(power), 0)}f}".replace("-", "−")
 
 
 def percent(share: float) -> str:
