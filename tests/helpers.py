@@ -15,7 +15,11 @@ from typer.testing import CliRunner
 
 from likewise.audit_data import AuditData
 from likewise.cli import app
+from likewise.data.survey import SAMPLE_SIZE, Survey
 from likewise.outcomes import Outcomes
+from likewise.run.executors import Inline
+from likewise.run.journal import Memory
+from likewise.session import Session
 from likewise.stats.estimate import Estimate
 from likewise.stats.tally import Sample, Tally
 
@@ -52,6 +56,11 @@ def authors_network(weights: Any, name: str) -> torch.nn.Sequential:
         layers[-2].weight.data = weight.T.contiguous()
         layers[-2].bias.data = torch.from_numpy(weights[f"{name}_b{number}"])
     return torch.nn.Sequential(*layers[:-1])
+
+
+def survey_of(source: Any, seed: int = 0, size: int = SAMPLE_SIZE) -> Survey:
+    """Return what one look at everyone sees, as an audit begins with it."""
+    return Session(Inline(), Memory()).survey(source, seed, size, "looking")
 
 
 def outcomes_of(

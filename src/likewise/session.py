@@ -75,7 +75,7 @@ class Session(contextlib.ExitStack):
         job = SurveyJob(source, seed, size)
         tasks, parts = list(job.tasks()), []
         if len(tasks) < 2:
-            return source.survey(seed, size)
+            return total(map(job.begin(), tasks))
         for _, part in self.executor.map(job, tasks):
             parts.append(part)
             self.tell(what, len(parts), len(tasks))
@@ -145,7 +145,7 @@ class Session(contextlib.ExitStack):
             source = PeopleSource.from_people(method.sample(subsample.size, subsample.stream))
             if run.remote:  # a few people are done here before other processes have started
                 run = Threads()
-        blocks = source.blocks(method.block_size)
+        blocks = Blocks(source, method.block_size)
         keeps = self.keeps_rows or method.n <= MAX_ROWS
         common = {name: value for probe in probes for name, value in probe.common.items()}
         starts = np.arange(len(blocks)) * blocks.size

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers import survey_of
 from likewise import read
 from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
@@ -23,7 +24,7 @@ def refusal(error, source, **roles):
     with pytest.raises(error) as caught:
         read(source, **roles)
     with pytest.raises(error):
-        as_source(source, **roles).survey()
+        survey_of(as_source(source, **roles))
     message = str(caught.value)
     assert "\n" not in message
     assert message.endswith((".", "?"))

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import likewise
+from helpers import survey_of
 from likewise.data.notes import data_notes, pool_notes, warn_about_scales
 from likewise.data.source import as_source
 from likewise.errors import InvalidData, LikewiseWarning
@@ -28,7 +29,7 @@ def plain(seed=0, n=N):
 
 def notes(frame, may_matter=(), **roles):
     roles = {"label": "y", "protected": "sex", "raw": True, **roles}
-    return data_notes(as_source(frame, **roles).survey(), may_matter)
+    return data_notes(survey_of(as_source(frame, **roles)), may_matter)
 
 
 def test_of_an_ordinary_table_there_is_nothing_to_say():

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import likewise
+from helpers import survey_of
 from likewise.audit_data import AuditData, missing
-from likewise.data.source import as_source
+from likewise.data.source import Blocks, as_source
 from likewise.errors import InvalidData
 
 N = 9000
@@ -47,7 +48,8 @@ def write(folder, table, cuts, group):
 
 
 def everyone(source, size):
-    return list(source.blocks(size).read(range(len(source.blocks(size)))))
+    blocks = Blocks(source, size)
+    return list(blocks.read(range(len(blocks))))
 
 
 def assert_same_people(one, two):
@@ -80,7 +82,7 @@ def forms(table, tmp_path):
 
 def test_people_are_the_same_in_every_form(forms):
     sources = {name: as_source(people, **ROLES) for name, people in forms.items()}
-    surveys = {name: source.survey(seed=3, size=500) for name, source in sources.items()}
+    surveys = {name: survey_of(source, seed=3, size=500) for name, source in sources.items()}
     known, people = surveys["one file"], forms["people"]
     assert known.labels == {v: int((people.y == v).sum()) for v in ("no", "yes")}
     assert known.gaps == {k: missing(v).sum() for k, v in people.protected.items()}
@@ -106,7 +108,7 @@ def test_people_are_the_same_in_every_form(forms):
 def test_people_are_read_elsewhere_and_not_sent(forms, tmp_path):
     for form in ("seven files", "csv", "arrow"):
         source = as_source(forms[form], **ROLES)
-        source = source.knowing(source.survey()).shared(tmp_path)
+        source = source.knowing(survey_of(source)).shared(tmp_path)
         sent = pickle.dumps(source)
         assert len(sent) < 10_000
         again = everyone(pickle.loads(sent), 2048)
@@ -128,10 +130,10 @@ def change(table, row, column, value):
 def test_data_that_change_after_the_survey_are_refused(table, tmp_path, column, value):
     folder = write(tmp_path / "data", table, [], 3000)
     source = as_source(folder, **ROLES)
-    source = source.knowing(source.survey())
+    source = source.knowing(survey_of(source))
     other = change(table, 5000, column, value)
     pq.write_table(other, f"{folder}/part-0.parquet", row_group_size=3000)
-    blocks = source.blocks(2048)
+    blocks = Blocks(source, 2048)
     assert len(list(blocks.read(range(0, 2)))) == 2
     with pytest.raises(InvalidData, match=r"Rows 4097 to 6144 of .* changed .*--resume") as caught:
         list(blocks.read(range(2, 3)))
@@ -152,14 +154,14 @@ def test_arrays_are_the_same_people_as_a_table_of_them(rng):
     x, y, g = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000), rng.integers(0, 2, 3000)
     arrays = AuditData.from_arrays(x, y, {"g": g}, features=("a", "b"))
     table = pa.table({"y": y, "a": x[:, 0], "g": g, "b": x[:, 1]})
-    one = as_source(arrays).survey()
-    assert one.fingerprint == as_source(table, label="y", protected="g").survey().fingerprint
+    one = survey_of(as_source(arrays))
+    assert one.fingerprint == survey_of(as_source(table, label="y", protected="g")).fingerprint
 
 
 def test_a_missing_value_is_located_by_its_rows():
     frame = pd.DataFrame({"a": 1.0, "y": np.arange(5000) % 2})
     frame.loc[4133, "a"] = np.nan
-    blocks = as_source(frame, label="y").blocks(2048)
+    blocks = Blocks(as_source(frame, label="y"), 2048)
     assert [len(block) for _, block in blocks.read(range(2))] == [2048, 2048]
     with pytest.raises(InvalidData, match=r"'a' \(1\): 1 of 904 rows from 4097 to 5000"):
         list(blocks.read(range(2, 3)))
@@ -172,7 +174,7 @@ def test_memory_does_not_grow_with_a_parquet_file(tmp_path):
         pq.write_table(table, path, row_group_size=20_000)
         del table
         before = pa.total_allocated_bytes()
-        blocks = as_source(path, label="y").blocks(10_000)
+        blocks = Blocks(as_source(path, label="y"), 10_000)
         held = [
             (pa.total_allocated_bytes() - before, len(block))
             for _, block in blocks.read(range(len(blocks)))

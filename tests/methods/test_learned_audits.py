@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import likewise
-from helpers import run
+from helpers import run, survey_of
 from likewise.audit_data import AuditData
 from likewise.errors import StatisticalWarning
 from likewise.handle import as_seen
@@ -101,7 +101,7 @@ def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeyp
         settings = CORE.changed(seed=seed, columns__label="y", columns__protected=("sex",))
         with Session(likewise.executors.Inline(), Memory()) as session:
             setup = prepare(session, model, frame, settings)
-            known = setup.source.survey(seed, 500)  # of more people only some are kept
+            known = survey_of(setup.source, seed, 500)  # of more people only some are kept
             setup = dataclasses.replace(setup, survey=known)
             wrapped, _ = setup.adapt()
             seen = as_seen(wrapped, known.sample)

@@ -23,9 +23,8 @@ BAD_INPUT = 2
 NOT_TRUSTWORTHY = 3
 INTERNAL = 4
 
-STOPPING = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
-if hasattr(signal, "SIGHUP"):
-    STOPPING[signal.SIGHUP] = "Terminated"
+STOPPING = {signal.SIGINT: "Interrupted"}
+STOPPING |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP), "Terminated")
 
 ONCE = 1.0
 """Seconds within which a second signal is the same: one may come from a terminal and a parent."""

@@ -58,12 +58,9 @@ class Roles:
 
     def _given(self) -> list[tuple[str, str]]:
         """Return roles and the columns that have them."""
-        single = [(role, getattr(self, role)) for role in ("label", "weight", "cluster", "id")]
-        several = {"protected": self.protected, "ignored": self.ignore}
-        return [
-            *((role, name) for role, name in single if name is not None),
-            *((role, name) for role, names in several.items() for name in names),
-        ]
+        named = {role: [getattr(self, role)] for role in ("label", "weight", "cluster", "id")}
+        named |= {"protected": list(self.protected), "ignored": list(self.ignore)}
+        return [(role, name) for role, names in named.items() for name in names if name is not None]
 
     def check(self, columns: Collection[str]) -> None:
         """Refuse a role whose column is not among ``columns``."""
@@ -115,16 +112,17 @@ def crossed(name: str, columns: Collection[str]) -> tuple[str, ...]:
 
 def _crossing(columns: Sequence[Shaped[np.ndarray, " n"]]) -> Shaped[np.ndarray, " n"]:
     """Return the intersection of attributes; unknown where one of them is."""
-
-    def written(value: Any) -> str:
-        return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
-
     rows = zip(*(column.tolist() for column in columns), strict=True)
     joined = [
-        None if any(v is None or v != v for v in row) else " × ".join(map(written, row))
+        None if any(v is None or v != v for v in row) else " × ".join(map(group_name, row))
         for row in rows
     ]
     return np.array(joined, dtype=object)
+
+
+def group_name(value: Any) -> str:
+    """Return the name of a group: whole numbers without a decimal point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _limits(name: str, limits: Any) -> tuple[float, ...]:

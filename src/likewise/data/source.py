@@ -32,7 +32,7 @@ from likewise.data.columns import (
 )
 from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
-from likewise.data.survey import READ_ROWS, SAMPLE_SIZE, Survey, SurveyJob, total
+from likewise.data.survey import READ_ROWS, Survey
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.fingerprints import CHUNK_ROWS, hash_json, row_hashes
 from likewise.settings import Csv
@@ -111,15 +111,9 @@ def read(
 class Source(abc.ABC):
     """People who can be read in parts, as often as one likes.
 
-    Parameters
-    ----------
-    name
-        Where the people are, in words.
-    n_rows
-        Number of rows, those left out on request included.
-    expected
-        Fingerprints of consecutive chunks, once they are known: rows that have changed since are
-        refused. Nothing is compared while it is empty.
+    ``name`` says where they are, in words; ``n_rows`` includes rows left out on request. Rows that
+    do not have the fingerprints ``expected`` of their chunks any more are refused, once those are
+    known.
     """
 
     name: str
@@ -149,11 +143,6 @@ class Source(abc.ABC):
         """
         return self
 
-    def survey(self, seed: int = 0, size: int = SAMPLE_SIZE) -> Survey:
-        """Read everyone once, here."""
-        job = SurveyJob(self, seed, size)
-        return total(map(job.begin(), job.tasks()))
-
     def knowing(self, survey: Survey) -> "Source":
         """Return the source that refuses rows that are not those of the survey any more."""
         chunks = survey.chunks
@@ -172,10 +161,6 @@ class Source(abc.ABC):
                         "audited. Restore them and continue with --resume, or begin again."
                     )
         return people, places
-
-    def blocks(self, size: int) -> "Blocks":
-        """Return the source cut into blocks of so many rows."""
-        return Blocks(self, size)
 
 
 @final
@@ -215,12 +200,8 @@ class Blocks:
 class TableSource(Source):
     """People in a table: files or a data frame. What is what is settled beforehand.
 
-    Parameters
-    ----------
-    inputs
-        Columns that ``x`` is made of.
-    repeated
-        Rows that repeat an earlier one of the same id.
+    ``inputs`` are the columns that ``x`` is made of, ``repeated`` the rows that repeat an earlier
+    one of the same id.
     """
 
     table: Rows
@@ -418,14 +399,8 @@ def as_source(
 ) -> Source:
     """Return people as a source, of what `likewise.read` takes, and `AuditData`.
 
-    Which columns of a table are what is settled here.
-
-    Parameters
-    ----------
-    unlabelled
-        Whether people may do without a label (it is 0 then).
-    named
-        Names of columns, as in `Roles`.
+    Which columns of a table are what is settled here, ``named`` as in `Roles`. People who are
+    ``unlabelled`` may do without a label (it is 0 then).
     """
     if isinstance(people, AuditData):
         return PeopleSource.from_people(people)
@@ -463,16 +438,8 @@ def read_pool(
 
     Columns that only the pool has are left out, and types are those of the audited people.
     Whoever is audited, or of an audited cluster, leaves the pool and is counted in ``dropped``.
-
-    Parameters
-    ----------
-    pool
-        What `as_source` takes.
-    source
-        The audited people.
-    label, cluster, id, csv, roles
-        As named for the audited people. Without a label, cluster or id the pool is read all the
-        same; labels are kept only if everyone has one.
+    Without the label, cluster or id of the audited people (``source``) it is read all the same;
+    labels are kept only if everyone has one.
     """
     schema = source.schema()
     if isinstance(pool, AuditData):

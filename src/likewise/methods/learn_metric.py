@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from likewise.audit_data import GAP, AuditData, missing, person_columns
 from likewise.data.columns import require
-from likewise.data.source import Source
+from likewise.data.source import Blocks, Source
 from likewise.data.survey import Survey
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.fingerprints import overlap, row_hashes, sketch_of
@@ -399,6 +399,6 @@ def groups_of(
     """
     if metric.cuts is None or not same_people(metric, known):
         return None
-    blocks = source.blocks(block)
+    blocks = Blocks(source, block)
     read = (people for _, people in blocks.read(range(len(blocks))))
     return groups_between(unit_hashes(read), metric.cuts)

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData, joined
 from likewise.data.notes import pool_notes
-from likewise.data.source import PeopleSource, read_pool
+from likewise.data.source import Blocks, PeopleSource, read_pool
 from likewise.errors import InvalidSettings, printable
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
@@ -776,7 +776,7 @@ def _reference_sample(setup: Setup) -> ReferenceSample:
         if isinstance(source, PeopleSource):
             people = source.people
         else:
-            blocks = source.blocks(BLOCK * 16)
+            blocks = Blocks(source, BLOCK * 16)
             people = joined([some for _, some in blocks.read(range(len(blocks)))])
         half = f"the other half of {source.name}"
         return ReferenceSample(dataclasses.replace(people.in_columns(), source=half), False)

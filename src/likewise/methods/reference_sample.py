@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float, Int, Shaped
 
 from likewise.audit_data import AuditData, missing
-from likewise.data.columns import days, holds_dates, kind, without_dictionary
+from likewise.data.columns import days, group_name, holds_dates, kind, without_dictionary
 from likewise.errors import InvalidData, nearest
 from likewise.methods.matching import Covariates
 
@@ -165,13 +165,6 @@ def group_codes(names: Sequence[str], column: Shaped[np.ndarray, " n"]) -> Int[n
     codes = np.array([place.get(group_name(v), -1) for v in column.tolist()], dtype=np.int64)
     codes[missing(column)] = -1
     return codes
-
-
-def group_name(value: Any) -> str:
-    """Return the name of a group: whole numbers without a decimal point."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def groups_of(attribute: str, counts: Mapping[Any, int]) -> dict[str, int]:

@@ -117,7 +117,7 @@ class Pool(contextlib.ExitStack):
         super().__init__()
         self._start = start
         self._lock, self._closed = threading.Lock(), False
-        self._workers: dict[int, Any] = {}
+        self._workers: dict[int, Worker | _Process | _Actor] = {}
         self._threads = concurrent.futures.ThreadPoolExecutor(size) if size else None
         self.room = 2 * size or 1
         self.enter_context(single_threaded())
@@ -137,12 +137,11 @@ class Pool(contextlib.ExitStack):
             if thread not in self._workers and not self._closed:
                 self._workers[thread] = self._start()
         try:
-            reply: Reply = self._workers[thread].answer(task)
+            return self._workers[thread].answer(task)
         except Exception as error:  # another worker takes its place
             if (worker := self._workers.pop(thread, None)) is not None:
                 worker.end(interrupted=False)
             return Reply(failure=f"its process was lost ({in_short(error)})")
-        return reply
 
     def _end(self, kind: type[BaseException] | None, *_: object) -> None:
         """End all workers: also on an error or Ctrl-C, what has not begun is dropped."""
@@ -234,13 +233,7 @@ class Inline(Executor):
 @final
 @dataclasses.dataclass(frozen=True)
 class Threads(Executor):
-    """Threads of this process; the job begins once in each.
-
-    Parameters
-    ----------
-    workers
-        How many; by default as many as there are processors to use.
-    """
+    """So many threads of this process, or one a processor; the job begins once in each."""
 
     workers: int | None = None
 
@@ -252,14 +245,9 @@ class Threads(Executor):
 @final
 @dataclasses.dataclass(frozen=True)
 class Processes(Executor):
-    """Processes of this machine, one thread each; the job begins once in each.
+    """So many processes of one thread, or one a processor; the job begins once in each.
 
     A process that dies is replaced, and its task tried again.
-
-    Parameters
-    ----------
-    workers
-        How many; by default as many as there are processors to use.
     """
 
     workers: int | None = None
@@ -436,10 +424,7 @@ def run_blocks(
 ) -> list[T]:
     """Return ``function(rows)`` for consecutive blocks of ``size`` rows, in their order."""
 
-    def alone(rows: slice) -> T:  # OpenMP counts threads for each caller apart
-        with single_threaded():
-            return function(rows)
-
+    alone = single_threaded()(function)  # OpenMP counts threads for each caller apart
     blocks = [slice(k, min(k + size, n_rows)) for k in range(0, n_rows, size)]
     with single_threaded(), concurrent.futures.ThreadPoolExecutor(threads) as pool:
         return list(pool.map(alone, blocks))
