@@ -78,10 +78,9 @@ class CommandGroup(TyperGroup):
 
     @override
     def get_help_option(self, ctx: Any) -> Any:
-        option = super().get_help_option(ctx)
-        if option is not None:
-            # Nothing, in place of no, would be converted by a library that takes long to import.
-            option.default = False
+        option: Any = super().get_help_option(ctx)
+        # Nothing, in place of no, would be converted by a library that takes long to import.
+        option.default = False
         return option
 
 
@@ -96,13 +95,12 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> bool:
+def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
         print(f"likewise {version('likewise')}")
         raise typer.Exit
-    return wanted
 
 
 @app.callback()

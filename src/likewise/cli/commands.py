@@ -1,7 +1,6 @@
 """Short commands: report, compare, plan and reproduce."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,22 +114,18 @@ def reproduce(
 
     Example: likewise reproduce adult --splits 10 --out adult
     """
-    run = paper_studies()
-    folder = out or Path("reproduction") / study
-    with progress_bar(quiet) as progress:
-        text = run(study, folder, splits=splits, workers=os.cpu_count() or 1, progress=progress)
-    print(text)
-
-
-def paper_studies() -> Callable[..., str]:
-    """Return what runs the studies: another package, found by its entry point."""
     from importlib.metadata import entry_points
 
     install = "Install them with: pip install 'likewise[studies]'."
+    # By its entry point: the library itself does not depend on the studies.
     entry = next(iter(entry_points(group="likewise.studies", name="paper")), None)
     if entry is None:
         raise MissingExtra(f"The paper's studies are not installed here. {install}")
     try:
-        return entry.load()
+        run = entry.load()
     except ImportError as error:
         raise MissingExtra(f"The paper's studies need {error.name}. {install}") from None
+    folder = out or Path("reproduction") / study
+    with progress_bar(quiet) as progress:
+        text = run(study, folder, splits=splits, workers=os.cpu_count() or 1, progress=progress)
+    print(text)

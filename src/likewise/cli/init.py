@@ -34,6 +34,7 @@ def init(
     from likewise.data.columns import require
     from likewise.data.rows import open_rows
     from likewise.files import check_outputs, write_whole
+    from likewise.models import as_model, open_model
     from likewise.settings import Settings
     from likewise.settings.settings_file import write_settings
 
@@ -51,14 +52,16 @@ def init(
     named = options.names(protected) or ()
     for name in named:
         require(name, rows.column_names, "protected")
-    read, kind = _read_by(model, rows, trust=trust)
+    opened = open_model(model, trust=trust)
+    card = as_model(opened).card
+    read = {*card.features, *map(str, getattr(opened.content, "feature_names_in_", ()))}
     given = {
-        "kind": kind,
+        "kind": card.kind,
         "model": json.dumps(model, ensure_ascii=False),
         "data": json.dumps([str(path) for path in data]),
         "protected": f"protected = {json.dumps(list(named))}" if named else PROTECTED,
         "csv": "".join(f"\n{line}" for line in write_settings(chosen).splitlines()[2:]),
-        "columns": "\n".join(_columns(rows, read, named)),
+        "columns": "\n".join(_columns(rows, read & {*rows.column_names}, named)),
     }
     write_whole(output, TEMPLATE.format(**given).encode())
     wanted = "label and may_matter" if named else "label, protected and may_matter"
@@ -91,18 +94,11 @@ data = {data}
 """
 
 
-def _read_by(model: str, rows: Any, *, trust: bool) -> tuple[tuple[str, ...], str]:
-    """Return the columns that the model reads, as far as it says so, and what it is."""
-    from likewise.models import as_model, open_model
+def _columns(rows: Any, read: set[str], protected: tuple[str, ...]) -> Iterator[str]:
+    """Yield one line of comment a column: type, examples, use, association with attributes.
 
-    given = open_model(model, trust=trust)
-    card = as_model(given).card
-    named = {*card.features, *map(str, getattr(given.content, "feature_names_in_", ()))}
-    return tuple(name for name in rows.column_names if name in named), card.kind
-
-
-def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> Iterator[str]:
-    """Yield one line of comment a column: type, examples, use, association with attributes."""
+    ``read`` are those that the model reads, as far as it says so.
+    """
     import pyarrow.compute as pc
 
     from likewise.report.escaping import on_one_line

@@ -67,7 +67,8 @@ def metric(
     from likewise.methods.metric_file import save_metric
 
     check_outputs([output], [*train, encoder, model, settings])
-    people, attached = _people([str(path) for path in train], chosen, encoder, model, trust)
+    paths = [str(path) for path in train]
+    people, attached = _people(paths, chosen, open_encoder(encoder, None), model, trust)
     with progress_bar() as tell:
         progress = None if tell is None else functools.partial(tell, "learning the metric")
         learned = sensitive_subspace(people, progress=progress, **chosen.learning)
@@ -94,11 +95,7 @@ def open_encoder(path: Path | None, metric: Any) -> Any:
 
 
 def _people(
-    paths: list[str],
-    settings: Any,
-    encoder_file: Path | None,
-    spec: str | None,
-    trust: bool,
+    paths: list[str], settings: Any, encoder: Any, spec: str | None, trust: bool
 ) -> tuple[Any, dict[str, str]]:
     """Read the training data in the space of the audit, with the encoder that leads there."""
     from likewise.data.encoder import Encoder
@@ -117,9 +114,5 @@ def _people(
         seen = as_seen(adapted, people)
         own = seen.originals  # others must see people by it, too
         return seen, {} if own is None else {"encoder": own.to_json()}
-    encoder = open_encoder(encoder_file, None) or Encoder.fit(
-        paths,
-        inputs=settings.model.columns or None,
-        **reading,
-    )
+    encoder = encoder or Encoder.fit(paths, inputs=settings.model.columns or None, **reading)
     return read(paths, encoder=encoder, **reading), {"encoder": encoder.to_json()}

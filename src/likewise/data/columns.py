@@ -208,7 +208,10 @@ def without_dictionary(column: Any) -> Any:
 
 
 def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
-    """Return a column of numbers or booleans as floats; missing ones become ``nan``."""
+    """Return numbers, booleans, or dates (days since 1970) as floats; missing ones are ``nan``."""
+    if kind(column.type) in ("dates", "text"):
+        times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        return times.cast(pa.float64(), safe=False).to_numpy() / 86_400_000_000
     try:
         return column.cast(pa.float64()).to_numpy().astype(np.float64, copy=False)
     except pa.ArrowInvalid:
@@ -216,12 +219,6 @@ def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
             f"Column {name!r} holds integers beyond 2^53, which no model can tell apart. "
             f"If it is an identifier: {IGNORE}."
         ) from None
-
-
-def days(column: Any) -> Float[np.ndarray, " n"]:
-    """Return dates and times as days since 1970; missing ones become ``nan``."""
-    times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    return times.cast(pa.float64(), safe=False).to_numpy() / 86_400_000_000
 
 
 def holds_dates(column: Any, *, times: bool = False) -> bool:
@@ -257,11 +254,7 @@ def is_missing(column: Any) -> Bool[np.ndarray, " n"]:
 
 
 def complete_rows(
-    table: pa.Table,
-    columns: Sequence[str],
-    *,
-    drop: bool,
-    where: str = "",
+    table: pa.Table, columns: Sequence[str], *, drop: bool, where: str = ""
 ) -> tuple[Bool[np.ndarray, " n"], dict[str, int]]:
     """Tell which rows miss nothing in ``columns``, and count the others by what they miss.
 

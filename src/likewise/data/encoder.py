@@ -21,7 +21,6 @@ from likewise.data.columns import (
     check_finite,
     check_names,
     complete_rows,
-    days,
     holds_dates,
     kind,
     numbers,
@@ -63,7 +62,7 @@ class NumberColumn(Column):
     @classmethod
     def fit(cls, name: str, column: Any) -> "NumberColumn":
         """Learn mean and standard deviation of the values that are there."""
-        every = numbers(name, column) if kind(column.type) == "numbers" else days(column)
+        every = numbers(name, column)
         seen = every[~np.isnan(every)]
         if not len(seen):
             raise InvalidData(f"Column {name!r} has no value at all: {IGNORE}.")
@@ -95,7 +94,7 @@ class NumberColumn(Column):
 
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
         """Turn a column of a table, without missing values, into features."""
-        seen = days(column) if self.date else numbers(self.name, column)
+        seen = numbers(self.name, column)
         check_finite(self.name, seen)
         x = ((seen - self.mean) / self.scale)[:, None]
         if not self.gaps:
@@ -211,12 +210,8 @@ class Encoder:
     """What turns a table into the features of a model, learned from training data alone.
 
     It is never fitted again on the people who are audited, it refuses what it does not know, and
-    it can go back (`decode`).
-
-    Parameters
-    ----------
-    codings
-        How each input column becomes features, in the model's order.
+    it can go back (`decode`). Its ``codings`` say how each input column becomes features, in the
+    model's order.
 
     Examples
     --------
@@ -247,19 +242,10 @@ class Encoder:
     ) -> "Encoder":
         """Learn means, standard deviations and levels from training data.
 
-        Parameters
-        ----------
-        source
-            A file, several files, or a data frame, as `likewise.read` takes them.
-        indicator
-            Columns with two levels that become a single feature: the level that is 1, by column.
-        drop_missing
-            Leave rows with missing inputs out of the fit; otherwise a feature says where one is.
-        csv
-            How CSV files are written, as in `likewise.read`.
-        roles
-            ``label``, ``protected``, ``weight``, ``cluster``, ``ignore``, ``id``: columns that are
-            not inputs; or ``inputs``, which are, in the model's order. As in `likewise.read`.
+        ``indicator`` names columns with two levels that become a single feature, and the level that
+        is 1. Rows with missing inputs are left out of the fit (``drop_missing``), or a feature says
+        where one is. Everything else is as in `likewise.read`: columns with another role are no
+        inputs, or ``inputs`` names those that are, in the model's order.
         """
         named, ones = Roles(**roles), dict(indicator or {})
         opened = open_rows(source, csv=csv)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.audit_data import AuditData, missing
-from likewise.data.columns import days, holds_dates, is_missing, kind, numbers, without_dictionary
+from likewise.data.columns import holds_dates, is_missing, kind, numbers, without_dictionary
 from likewise.data.survey import Survey
 from likewise.errors import InvalidData, LikewiseWarning, few
 
@@ -117,7 +117,7 @@ def binned(column: Any) -> Int[np.ndarray, " n"]:
     missing = is_missing(column)
     dates = kind(column.type) == "dates" or holds_dates(column, times=True)
     if dates or kind(column.type) == "numbers":
-        values = np.where(missing, 0.0, days(column) if dates else numbers("", column))
+        values = np.where(missing, 0.0, numbers("", column))
         known = values[~missing]
         edges = np.unique(np.quantile(known, np.arange(1, BINS) / BINS)) if len(known) else known
         codes = np.searchsorted(edges, values, side="left")

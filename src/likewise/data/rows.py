@@ -34,11 +34,6 @@ NUMBER = r"^-?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[-+]?(\d{1,3}([. '’]\d{3})+|\d*),\d+$"
 
 
-def is_parquet(path: Path) -> bool:
-    """Tell whether a file is Parquet, by its name."""
-    return path.name.lower().endswith(PARQUET)
-
-
 def expand(source: Sequence[str | Path]) -> list[Path]:
     """Return the files meant by names, patterns (``part-*.parquet``) and folders.
 
@@ -277,7 +272,7 @@ def open_rows(
     paths = expand(source)
     if not isinstance(csv, Csv):
         csv = make_settings({"columns": {"csv": dict(csv or {})}}).columns.csv
-    tables, notes = _read_csv_files([p for p in paths if not is_parquet(p)], csv, text)
+    tables, notes = _read_csv_files([p for p in paths if p.name.lower().endswith(CSV)], csv, text)
     parts = [tables[path] if path in tables else ParquetPart.open(path) for path in paths]
     names = [set(part.schema.names) for part in parts]
     for path, own in zip(paths, names, strict=True):

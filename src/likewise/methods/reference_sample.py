@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float, Int, Shaped
 
 from likewise.audit_data import AuditData, missing
-from likewise.data.columns import days, group_name, holds_dates, kind, without_dictionary
+from likewise.data.columns import group_name, holds_dates, kind, numbers, without_dictionary
 from likewise.errors import InvalidData, nearest
 from likewise.methods.matching import Covariates
 
@@ -116,7 +116,7 @@ class CovariateCoding:
         """Return the columns that may matter of a table's rows."""
         numeric = np.empty((table.num_rows, len(self.numeric)))
         for j, name in enumerate(self.numeric):
-            numeric[:, j] = _numbers(table[name])
+            numeric[:, j] = numbers(name, without_dictionary(table[name]))
         category = np.empty((table.num_rows, len(self.levels)), dtype=np.int64)
         for j, (name, codes) in enumerate(self.levels.items()):
             # What the reference sample lacks has one code, missing another.
@@ -150,13 +150,6 @@ class CovariateCoding:
                 codes = np.arange(len(levels) + 2)
                 found.append((rows.category[:, [j]] == codes).astype(np.float64))
         return np.hstack(found)
-
-
-def _numbers(column: Any) -> Float[np.ndarray, " n"]:
-    column = without_dictionary(column)
-    if kind(column.type) != "numbers":
-        return days(column)
-    return column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
 
 
 def group_codes(names: Sequence[str], column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

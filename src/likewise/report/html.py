@@ -39,11 +39,11 @@ def to_html(record: Record) -> str:
 
 def to_card(record: Record) -> str:
     """Return what a notebook shows: verdict, plot, groups and control, in its own colours."""
-    return render_part("card.html.j2", verdict=record.verdict, **report_values(record))
+    return render("card.html.j2", verdict=record.verdict, **report_values(record))
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill the template of a whole page.
+    """Fill a template, every value escaped.
 
     The policy of the page allows its own style, by hash, and nothing else: no script runs, no
     request leaves it, and text from the data cannot run even if it got into the markup.
@@ -51,12 +51,8 @@ def render(template: str, **values: Any) -> str:
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return render_part(template, style=Markup(style), policy=policy, **values)
-
-
-def render_part(template: str, **values: Any) -> str:
-    """Fill a template, every value escaped."""
-    return _environment().get_template(template).render(**values)
+    known = {"style": Markup(style), "policy": policy}
+    return _environment().get_template(template).render(**known, **values)
 
 
 def _shown(value: Any) -> Any:
@@ -130,8 +126,8 @@ def ratio_plot(
         body.append(Row(heading, note=note, heading=True))
         for one in several:
             facts = (", p " if part is None else " → ").join(one.facts)
-            cells, tone = (facts, _estimate(one.value, one.ends), one.words), one.verdict
-            tone = tone or "inconclusive"
+            cells = facts, _estimate(one.value, one.ends), one.words
+            tone = one.verdict or "inconclusive"
             body.append(Row(one.label, one.value, one.ends, cells, "", tone, one.verdict))
     unit = "Mean prediction" if quantity == "difference" else "Rate"
     rates = "People, p" if part is None else f"{unit} {first} → {second}"

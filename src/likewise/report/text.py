@@ -479,7 +479,7 @@ def next_steps(record: Record) -> tuple[str, ...]:
     if record.verdict == "evidence":
         steps += _after_evidence(record)
     elif record.verdict == "within_tolerance":
-        steps.append(AGAIN)
+        steps.append("audit again when the model or the people change (likewise monitor)")
     elif part is not None and row is not None:
         steps.append(_settle(record, part, row)[1])
     elif not steps:
@@ -487,15 +487,11 @@ def next_steps(record: Record) -> tuple[str, ...]:
     return tuple(steps)
 
 
-AGAIN = "audit again when the model or the people change (likewise monitor)"
-IMPROVE = "look for a fairer model that is as accurate (likewise improve)"
-
-
 def _after_evidence(record: Record) -> Iterator[str]:
     """Yield what to do about evidence: change the model, or the question if it is not settled."""
     names, row, scored = Names.from_record(record), leading(record), _scored(record)
     if row is None or (record.model.task == "classification" and not scored):
-        yield IMPROVE
+        yield "look for a fairer model that is as accurate (likewise improve)"
     else:
         what = "these decisions are" if scored else "the model is"
         yield f"review how {what} made, change it, and audit again"

@@ -423,7 +423,6 @@ def run_blocks(
     function: Callable[[slice], T], n_rows: int, *, size: int, threads: int = 1
 ) -> list[T]:
     """Return ``function(rows)`` for consecutive blocks of ``size`` rows, in their order."""
-
     alone = single_threaded()(function)  # OpenMP counts threads for each caller apart
     blocks = [slice(k, min(k + size, n_rows)) for k in range(0, n_rows, size)]
     with single_threaded(), concurrent.futures.ThreadPoolExecutor(threads) as pool:
