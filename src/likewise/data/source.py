@@ -38,8 +38,6 @@ from likewise.fingerprints import CHUNK_ROWS, hash_json, row_hashes
 from likewise.settings import Csv
 from likewise.settings.choices import digest
 
-NO_ROWS: Int[np.ndarray, " r"] = np.empty(0, int)
-
 
 def read(
     source: Any,
@@ -420,7 +418,7 @@ def as_source(
                 f"Column {name!r} is nested ({found}). Make plain columns of it, or {IGNORE}."
             )
     inputs = () if raw else _inputs(roles, rows.schema, encoder)
-    repeated = NO_ROWS if roles.id is None else _repeats(rows, roles)
+    repeated = np.empty(0, int) if roles.id is None else _repeats(rows, roles)
     return TableSource(rows.name, rows.n_rows, rows, roles, inputs, encoder, drop_missing, repeated)
 
 

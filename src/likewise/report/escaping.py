@@ -3,7 +3,6 @@
 A web page escapes by itself (`likewise.report.html`), whatever is put into it.
 """
 
-import math
 import re
 from typing import Any
 
@@ -37,9 +36,9 @@ def for_csv(value: Any) -> Any:
     >>> for_csv("=1+1"), for_csv("a;=1+1"), for_csv(-1.5)
     ("'=1+1", "a;'=1+1", -1.5)
     """
-    if isinstance(value, float):
-        return "" if math.isnan(value) else value
-    if isinstance(value, int):
+    if value is None or value != value:  # unknown
+        return ""
+    if isinstance(value, int | float):
         return value
     # A tab or the end of a line ends a cell in some locales, so that none is left.
     return printable(on_one_line(_FORMULA.sub(r"\1\2'", str(value))))
@@ -48,8 +47,12 @@ def for_csv(value: Any) -> Any:
 def for_markdown(text: str) -> str:
     """Return text that Markdown shows as it is: no markup, no link, no mention, one line."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
-    flat = printable(" ".join(cut.split()))
-    plain = flat.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
+    plain = (
+        printable(on_one_line(cut))
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace("@", "@\u200b")
+    )
     return re.sub(r"([\\`*_\[\]#|~])", r"\\\1", plain).replace("://", ":\u200b//")
 
 

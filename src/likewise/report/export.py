@@ -126,8 +126,7 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     # Quoted text keeps its commas; numbers stay numbers.
     writer = csv.writer(written, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(head)
-    for row in rows:
-        writer.writerow(["" if value is None else for_csv(value) for value in row])
+    writer.writerows(map(for_csv, row) for row in rows)
     return written.getvalue()
 
 
