@@ -95,12 +95,13 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         from importlib.metadata import version
 
         print(f"likewise {version('likewise')}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
