@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from likewise.errors import InvalidFile, in_short, nearest
 from likewise.files import replacing
@@ -87,16 +87,6 @@ class Outcomes:
         counts = ", ".join(f"{n} {name}" for name, n in self.counts().items() if n)
         traits = ", ".join(self.groups) or "none"
         return f"Outcomes of {len(self)} people ({counts or 'nobody'}); traits: {traits}"
-
-    @property
-    def error_before(self) -> Bool[np.ndarray, " n"]:
-        """Who is decided wrongly before the move."""
-        return self.decision_before != self.y
-
-    @property
-    def error_after(self) -> Bool[np.ndarray, " n"]:
-        """Who is decided wrongly after it."""
-        return self.decision_after != self.y
 
     @property
     def ratio(self) -> Float[np.ndarray, " n"]:

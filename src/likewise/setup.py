@@ -127,7 +127,7 @@ class Setup:
                 stacklevel=2,
             )
         labels = np.array(list(survey.labels), dtype=survey.sample.y.dtype)
-        return model.targets(labels, label_map=settings.columns.label_map)[1]
+        return model.label_classes(labels, settings.columns.label_map)
 
     def favourable_place(self, task: str, classes: tuple[Any, ...]) -> int | None:
         """Return the place of the favourable decision among the model's, if one is named."""

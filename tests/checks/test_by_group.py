@@ -51,7 +51,7 @@ def test_a_groups_value_is_that_of_the_audit_of_its_people(rng, weighted):
     assert line.estimate == pytest.approx(expected.value, rel=1e-12)
     assert line.std_error == pytest.approx(expected.std_error, rel=1e-12)
     assert line.p_value == pytest.approx(hall(expected).p_value(1.25), rel=1e-9)
-    rate = np.average(outcomes.error_before[rows], weights=own.get("weight"))
+    rate = np.average((outcomes.decision_before != outcomes.y)[rows], weights=own.get("weight"))
     assert line.error_rate_before == pytest.approx(rate)
 
 

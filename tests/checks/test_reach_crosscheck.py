@@ -33,7 +33,7 @@ def world():
 def in_torch(model):
     """The same network, as a torch module."""
     modules = []
-    for layer in model.network.layers:
+    for layer in model.network:
         modules += [torch.nn.ReLU()] if layer.activation else []
         modules.append(torch.nn.Linear(*layer.weight.T.shape, dtype=torch.float64))
         with torch.no_grad():

@@ -30,7 +30,7 @@ def test_outcomes_are_the_model_s_losses_decisions_and_probabilities(smooth, met
     np.testing.assert_allclose(seen.loss_after, -np.log(true), rtol=1e-10)
     np.testing.assert_allclose(seen.probability_after, true, rtol=1e-12)
     np.testing.assert_array_equal(seen.decision_before, p0.argmax(1))
-    np.testing.assert_array_equal(seen.error_after, p1.argmax(1) != y)
+    np.testing.assert_array_equal(seen.decision_after != seen.y, p1.argmax(1) != y)
     np.testing.assert_allclose(seen.fair_distance, metric.squared_distance(x1, x))
     assert seen.counts() == {"moved": 60, "diverged": 0, "undefined": 0}
     assert (seen.loss_after >= seen.loss_before).all()

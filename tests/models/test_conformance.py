@@ -204,11 +204,11 @@ def test_its_gradient_is_the_slope_of_its_outputs(kind, rng):
         slope = ((model(x + step) - model(x - step)) * weights).sum(axis=1) / 2e-6
         # Central differences are good to about 1e-9 here.
         np.testing.assert_allclose(pullback(weights)[:, j], slope, rtol=1e-5, atol=1e-6)
-    if model.network is not None:
-        h = model.network.layers[0].weight @ x.T + model.network.layers[0].bias
+    if model.network:
+        h = model.network[0].weight @ x.T + model.network[0].bias
         act = {"relu": lambda v: np.maximum(v, 0), "tanh": np.tanh, "": lambda v: v}
         act["sigmoid"] = lambda v: 1 / (1 + np.exp(-v))
-        for layer in model.network.layers[1:]:
+        for layer in model.network[1:]:
             h = layer.weight @ act[layer.activation](h) + layer.bias
         np.testing.assert_allclose(h.T, out, rtol=1e-9, atol=1e-12)
 

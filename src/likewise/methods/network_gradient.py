@@ -38,9 +38,9 @@ class PlainNetwork:
         """Read a model as a plain network; ``None`` if it, or its loss, is anything else."""
         network, loss = model.network, model.loss
         plain = type(loss) is Loss and loss.name == "cross_entropy"
-        if network is None or not plain or model.card.output == "probabilities":
+        if not network or not plain or model.card.output == "probabilities":
             return None
-        *layers, last = network.layers
+        *layers, last = network
         if len(last.bias) > 2:
             return None
         if len(last.bias) == 2:

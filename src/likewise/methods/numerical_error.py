@@ -78,7 +78,7 @@ def choose_steps(
     own = None if weight is None else weight[rows]
     some = FlowSample(model, metric, x[rows], y[rows], own, threads)
     # Differences between steps are far above the rounding of float32, which takes half as long.
-    quick = GradientFlow.single if model.network is not None else dataclasses.replace
+    quick = GradientFlow.single if model.network else dataclasses.replace
     steps = fine_steps(flow, metric)
     coarse, fine = (some.after(quick(fine_flow(flow, metric, s))) for s in (steps // 2, steps))
     value, spread = some.value(fine)
@@ -95,7 +95,7 @@ def choose_steps(
             break
     # Steps that somebody chose are computed in float64, and so are models not computed here.
     rounding = 0.0
-    if model.network is not None:
+    if model.network:
         exact = some.after(candidate)
         rounding = sum(some.change(after, exact))
         if flow.steps is None and rounding <= tolerated:

@@ -39,7 +39,8 @@ from likewise.methods.perturb_probe import PerturbProbe, PerturbStats, perturbed
 from likewise.methods.unfair_map import UnfairMap, among
 from likewise.models import check
 from likewise.models.base import Model, targets
-from likewise.models.behaviour import answers_about_some
+from likewise.models.behaviour import spread
+from likewise.models.black_box import call_model
 from likewise.models.performance import Performance, performance_of
 from likewise.outcomes import troubles
 from likewise.probe import PRIMARY, Probe, Subsample
@@ -110,7 +111,8 @@ class BoundPerturbation(BoundMethod):
     @property
     def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
         """Asks the model about a few people; again when all is done."""
-        return lambda: answers_about_some(self.model, self.x)
+        few = self.x[spread(len(self.x))]
+        return lambda: call_model(self.model, few, self.model.card)
 
     @property
     def clusters(self) -> int:

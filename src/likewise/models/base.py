@@ -31,13 +31,6 @@ class Affine:
     bias: Float[np.ndarray, "k 1"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Network:
-    """A chain of linear layers in float64, each with the activation in front of it."""
-
-    layers: tuple[Affine, ...]
-
-
 @dataclasses.dataclass(frozen=True)
 class ModelCard:
     """What is known of a model without running it.
@@ -129,9 +122,9 @@ class Model(abc.ABC):
         return model
 
     @property
-    def network(self) -> Network | None:
-        """The model as a plain network, if it is one: its gradients are then written out."""
-        return None
+    def network(self) -> tuple[Affine, ...]:
+        """The layers of a plain network, in float64, if it is one: gradients are written out."""
+        return ()
 
     def loss_gradient(self, x: Rows, y: Labels) -> Rows:
         r"""Return :math:`\nabla_x \ell(f(x), y)`, row by row."""
@@ -146,14 +139,11 @@ class Model(abc.ABC):
         usual: LossName = "cross_entropy" if self.card.task == "classification" else "squared"
         return Loss(self.card.loss or usual, self.card.output, self.card.bounded)
 
-    def targets(
-        self, y: Labels, *, label_map: Mapping[str, str] | None = None
-    ) -> tuple[Labels, tuple[Any, ...]]:
-        """Turn labels into class indices (or float targets), and name the classes behind."""
+    def label_classes(self, y: Labels, label_map: Mapping[str, str]) -> tuple[Any, ...]:
+        """Return the label value of each class (see `label_classes`); none for a regression."""
         if self.card.task == "regression":
-            return targets(y, ()), ()
-        classes = label_classes(y, self.card.classes, label_map or {}, self.card.kind)
-        return targets(y, classes), classes
+            return ()
+        return label_classes(y, self.card.classes, label_map, self.card.kind)
 
 
 def targets(y: Labels, classes: tuple[Any, ...]) -> Labels:

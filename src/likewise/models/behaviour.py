@@ -156,12 +156,6 @@ def spread(n: int) -> Int[np.ndarray, " m"]:
     return np.unique(np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64))
 
 
-def answers_about_some(model: Model, x: Rows) -> Float[np.ndarray, "m k"]:
-    """Return what a model says about a few of the people, evenly spread over all."""
-    few = x[spread(len(x))]
-    return call_model(model, few, model.card)
-
-
 class Canary:
     """A few people whose outputs before and after the audit tell whether the model changed."""
 

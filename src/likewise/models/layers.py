@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidFile
 from likewise.loss import Output, Outputs
-from likewise.models.base import Affine, Model, ModelCard, Network, Pullback
+from likewise.models.base import Affine, Model, ModelCard, Pullback
 
 Rows = Float[np.ndarray, "n _"]
 Step = tuple[Rows, Pullback]
@@ -88,8 +88,8 @@ def _checked(name: str, arrays: Mapping[str, np.ndarray]) -> Layer:
     return Layer(name, arrays)
 
 
-def plain_network(layers: Iterable[Layer]) -> Network | None:
-    """Read layers as a plain network; ``None`` if there is anything else among them."""
+def plain_network(layers: Iterable[Layer]) -> tuple[Affine, ...]:
+    """Read layers as a plain network; nothing if there is anything else among them."""
     found: list[Affine] = []
     activation = ""
     for layer in layers:
@@ -104,8 +104,8 @@ def plain_network(layers: Iterable[Layer]) -> Network | None:
         elif layer.name in _FUNCTIONS and found and not activation:
             activation = layer.name.lower()
         else:
-            return None
-    return Network(tuple(found)) if found and not activation else None
+            return ()
+    return () if activation else tuple(found)
 
 
 @final
@@ -140,7 +140,7 @@ class LayeredModel(Model):
 
     @functools.cached_property
     @override
-    def network(self) -> Network | None:
+    def network(self) -> tuple[Affine, ...]:
         return plain_network(self.layers)
 
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidModel, in_short
 from likewise.loss import Output, Outputs, Rows
-from likewise.models.base import Model, ModelCard, Network, Pullback
+from likewise.models.base import Affine, Model, ModelCard, Pullback
 from likewise.models.layers import (
     STEPS,
     Layer,
@@ -100,17 +100,17 @@ class TorchModel(Model):
 
     @functools.cached_property
     @override
-    def network(self) -> Network | None:
+    def network(self) -> tuple[Affine, ...]:
         if self.card.n_features is None or self.function.coarse:
-            return None
+            return ()
         try:
             layered = from_layers(self.layers)
         except InvalidModel:
-            return None
+            return ()
         x = probe_rows(self.card.n_features)
         # A hook, for one, is in no list of layers.
         same = np.allclose(layered(x), self(x), rtol=1e-9, atol=1e-9)
-        return layered.network if same else None
+        return layered.network if same else ()
 
 
 def _tensor(x: Rows) -> Tensor:
