@@ -121,17 +121,16 @@ class Endpoint:
         starts = range(0, n, self.batch)
         return np.concatenate([self._ask(rows(slice(k, k + self.batch))) for k in starts])
 
-    def _ask(self, rows: list[Any]) -> Outputs:
+    def _ask(self, rows: list[Any], attempt: int = 1) -> Outputs:
         body = json.dumps({"instances": rows}, default=str).encode()
-        attempt, most = 1, AROUND + CLASSES * DIGITS * len(rows)
-        while True:
-            try:
-                return _matrix(self._post(body, most), len(rows), self.address)
-            except _Again as error:
-                if attempt > self.retries:
-                    raise NoAnswer(f"{self.address} {error} ({attempt} attempts).") from None
-            time.sleep(PAUSE * 2 ** (attempt - 1))
-            attempt += 1
+        try:
+            most = AROUND + CLASSES * DIGITS * len(rows)
+            return _matrix(self._post(body, most), len(rows), self.address)
+        except _Again as error:
+            if attempt > self.retries:
+                raise NoAnswer(f"{self.address} {error} ({attempt} attempts).") from None
+        time.sleep(PAUSE * 2 ** (attempt - 1))
+        return self._ask(rows, attempt + 1)
 
     def _post(self, body: bytes, most: int) -> bytes:
         """Send a request, and read no more than ``most`` bytes until the time is over.

@@ -158,10 +158,7 @@ def read_skops(content: bytes, source: str, trust: bool) -> Any:
     """Open the bytes of a skops file, if its types are known or the user trusts it."""
     skops = import_optional("skops.io", "skops", repr(source))
     try:
-        size = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(content)).infolist())
-        if size > max(MOST_UNPACKED, 100 * len(content)):
-            raise InvalidFile(f"it unpacks to {size:.3g} bytes")
-        _check_arrays(content)
+        _check_sizes(content)
         unknown = skops.get_untrusted_types(data=content)
         if strange := sorted(set(unknown) - REVIEWED):
             more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
@@ -174,12 +171,14 @@ def read_skops(content: bytes, source: str, trust: bool) -> Any:
         raise InvalidFile(f"{source!r} is damaged or no skops file ({in_short(error)}).") from None
 
 
-def _check_arrays(content: bytes) -> None:
-    """Refuse an array that claims to be larger than what is there, before room is made for it."""
+def _check_sizes(content: bytes) -> None:
+    """Refuse what is, or claims to be, larger than what is there, before room is made for it."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for part in archive.infolist():
-            if not part.filename.endswith(".npy"):
-                continue
+        parts = archive.infolist()
+        size = sum(part.file_size for part in parts)
+        if size > max(MOST_UNPACKED, 100 * len(content)):
+            raise InvalidFile(f"it unpacks to {size:.3g} bytes")
+        for part in (part for part in parts if part.filename.endswith(".npy")):
             with archive.open(part) as file:
                 version = np.lib.format.read_magic(file)
                 read = np.lib.format.read_array_header_1_0

@@ -252,7 +252,8 @@ def improve(
     parts = _divided(_table(people, columns.csv), columns.cluster, seed, pool is not None)
     reference = parts[0] if pool is None else _table(pool, columns.csv)
     found = audited(model, pa.concat_tables(parts[1:]))
-    result = Improvement(found, model, margin)
+    models, tried = {0.0: model}, []
+    chosen = before = after = both = None
     if found.verdict == "evidence":
         no_inputs = {"label": None, "weight": None, "cluster": None, "id": None, "ignore": ()}
         remedy = AveragedClassifier(
@@ -267,21 +268,18 @@ def improve(
         features = reference.drop_columns([n for n in reference.column_names if n in hidden])
         compared = _pairs(found).comparisons
         rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
-        models, tried = {0.0: model}, []
         for done, weight in enumerate((0.0, *WEIGHTS)):
             if progress is not None:
                 progress("trying remedies", done, 1 + len(WEIGHTS))
             if weight:
                 models[weight] = dataclasses.replace(remedy, weight=weight).fit(features)
             tried.append(_tried(weight, audited(models[weight], parts[1]), rows))
-        chosen = choice(tried, asked.delta, margin)
-        result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
-        if chosen is not None:
+        if (chosen := choice(tried, asked.delta, margin)) is not None:
             before, after = (audited(models[w], parts[2]) for w in (0.0, chosen.weight))
             both = compare({"given": before, "chosen": after})
-            result = dataclasses.replace(result, before=before, after=after, comparison=both)
-            best = models[chosen.weight] if result.better else model
-            result = dataclasses.replace(result, model=best)
+    result = Improvement(found, model, margin, tuple(tried), chosen, before, after, both)
+    if chosen is not None and result.better:
+        result = dataclasses.replace(result, model=models[chosen.weight])
     if folder is not None:
         result.write(Path(folder))
     return result
