@@ -126,7 +126,7 @@ class Kit:
         result = likewise.audit(
             logistic, data, metric=metric, settings=settings, executor=likewise.executors.Inline()
         )
-        result.outcomes.save(folder / "good_outcomes.parquet")
+        pq.write_table(result.outcomes.to_arrow(), folder / "good_outcomes.parquet")
         return cls(folder, table, logistic, metric, result.record, result.outcomes)
 
     def file(self, name: str, read: Callable[[str], object]) -> Callable[[bytes], object]:

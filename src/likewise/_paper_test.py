@@ -15,7 +15,7 @@ from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import FairMetric, as_metric
 from likewise.methods.observe import observe
 from likewise.models import as_model, check
-from likewise.models.base import targets
+from likewise.models.base import label_classes, targets
 from likewise.outcomes import troubles
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.loss_ratio import LossRatioTest
@@ -133,7 +133,7 @@ def paper_test(
             f"The {chosen.card.kind} has no gradients to follow. Audit it by matched pairs "
             "(may_matter=…) or by reach."
         )
-    classes = chosen.label_classes(labels, {})
+    classes = label_classes(labels, chosen.card, {})
     y_places = targets(labels, classes)
     check(chosen, features, features=(), classes=classes)
     alike = as_metric(metric, features, [str(name) for name in getattr(x, "columns", ())])

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Int, Shaped
 
 from likewise.errors import InvalidFile, in_short, nearest
-from likewise.files import replacing
 
 FORMAT = 1
 
@@ -116,13 +115,8 @@ class Outcomes:
         joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
         return parts[0]._with(joined)
 
-    def save(self, path: str | Path) -> None:
-        """Write a Parquet file, from which every test can be repeated without the model."""
-        with replacing(path) as file:
-            pq.write_table(self.to_arrow(), file)
-
     def to_arrow(self) -> pa.Table:
-        """Return an Arrow table with one row a person."""
+        """Return an Arrow table with one row a person: every test can be repeated from it."""
         columns = {
             name: pa.array(values.tolist()) if values.dtype.kind == "O" else pa.array(values)
             for name, values in self._columns().items()
@@ -132,7 +126,7 @@ class Outcomes:
 
     @classmethod
     def read(cls, path: str | Path) -> "Outcomes":
-        """Read what `save` wrote."""
+        """Read the rows that an audit wrote (Parquet)."""
         return cls.from_arrow(read_rows(path), str(path))
 
     @classmethod

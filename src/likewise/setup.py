@@ -24,7 +24,7 @@ from likewise.files import TemporaryFolder
 from likewise.handle import ModelHandle, adapt
 from likewise.loss import as_loss
 from likewise.models import as_model, open_model, takes_gaps, wants_columns
-from likewise.models.base import Model
+from likewise.models.base import Model, label_classes
 from likewise.models.scored import ScoredTable
 from likewise.run.executors import Inline, Threads
 from likewise.session import Session
@@ -127,7 +127,7 @@ class Setup:
                 stacklevel=2,
             )
         labels = np.array(list(survey.labels), dtype=survey.sample.y.dtype)
-        return model.label_classes(labels, settings.columns.label_map)
+        return label_classes(labels, model.card, settings.columns.label_map)
 
     def favourable_place(self, task: str, classes: tuple[Any, ...]) -> int | None:
         """Return the place of the favourable decision among the model's, if one is named."""

@@ -139,12 +139,6 @@ class Model(abc.ABC):
         usual: LossName = "cross_entropy" if self.card.task == "classification" else "squared"
         return Loss(self.card.loss or usual, self.card.output, self.card.bounded)
 
-    def label_classes(self, y: Labels, label_map: Mapping[str, str]) -> tuple[Any, ...]:
-        """Return the label value of each class (see `label_classes`); none for a regression."""
-        if self.card.task == "regression":
-            return ()
-        return label_classes(y, self.card.classes, label_map, self.card.kind)
-
 
 def targets(y: Labels, classes: tuple[Any, ...]) -> Labels:
     """Return labels as indices of classes, or as numbers for a regression."""
@@ -157,16 +151,17 @@ def targets(y: Labels, classes: tuple[Any, ...]) -> Labels:
     return np.array([place[value] for value in y.tolist()], dtype=np.int64)
 
 
-def label_classes(
-    y: Labels, known: tuple[Any, ...], label_map: Mapping[str, str], kind: str = "model"
-) -> tuple[Any, ...]:
+def label_classes(y: Labels, card: ModelCard, label_map: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the label value of each class, in the order of the model's outputs.
 
-    A label is the class that is spelled alike. A model that does not know its classes numbers them
-    from 0. Anything else is mapped by the user (``label_map``), never by the alphabet.
+    A regression has none. A label is the class that is spelled alike. A model that does not know
+    its classes numbers them from 0. Anything else is mapped by the user (``label_map``), never by
+    the alphabet.
     """
-    found = sorted(set(y.tolist()), key=lambda v: (str(type(v)), v))
-    classes = list(known) or _numbered(found, label_map, kind)
+    if card.task == "regression":
+        return ()
+    kind, found = card.kind, sorted(set(y.tolist()), key=lambda v: (str(type(v)), v))
+    classes = list(card.classes) or _numbered(found, label_map, kind)
     place = {str(value): index for index, value in enumerate(classes)}
     named: dict[int, Any] = {}
     for label, name in label_map.items():
