@@ -1,4 +1,4 @@
-"""Remedies: SenSeI and fair boosting on Adult, and how often `likewise.improve` errs.
+"""Remedies: SenSR and fair boosting on Adult, and how often `likewise.improve` errs.
 
     python benchmarks/remedies.py [--splits N] [--people N]
     python benchmarks/remedies.py --draws 12
@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
 import likewise
-from likewise.training import BaselineClassifier, FairBoostingClassifier, SenSeIClassifier
+from likewise.training import BaselineClassifier, FairBoostingClassifier, SenSRClassifier
 from likewise_studies.datasets import ADULT_INPUTS as INPUTS
 from likewise_studies.datasets import ADULT_TRAIN as TRAIN
 from likewise_studies.datasets import Split, adult_table
@@ -79,7 +79,7 @@ def fitted(split: Split, seed: int) -> dict[str, Callable[[], Any]]:
     network = {"hidden": 100, "random_state": seed}
     return {
         "network": lambda: BaselineClassifier(**network).fit(x, y),
-        "SenSeI": lambda: SenSeIClassifier(directions(split), **network).fit(x, y),
+        "SenSR": lambda: SenSRClassifier(directions(split), **network).fit(x, y),
         "trees": lambda: trees(seed).fit(x, y, sample_weight=weight),
         "fair boosting": lambda: FairBoostingClassifier(balanced=True, random_state=seed).fit(
             x, y, protected=traits

@@ -24,7 +24,6 @@ from likewise.training import (
     FairBoostingClassifier,
     ProjectClassifier,
     ReductionsClassifier,
-    SenSeIClassifier,
     SenSRClassifier,
 )
 
@@ -33,7 +32,6 @@ NETWORKS = [
     ProjectClassifier(max_iter=5),
     ReductionsClassifier(max_iter=5),
     SenSRClassifier(max_iter=5),
-    SenSeIClassifier(max_iter=3, attack_steps=2),
 ]
 OTHERS = [
     FairBoostingClassifier(max_iter=3, neighbours=4),
@@ -122,7 +120,6 @@ def test_metadata_routing_passes_protected_attributes_and_weights_through_a_pipe
     "estimator",
     [
         BaselineClassifier(max_iter=400, learning_rate=0.01, random_state=0),
-        SenSeIClassifier(rho=0.5, max_iter=300, learning_rate=0.01, random_state=0),
         SenSRClassifier(subspace_rate=0.1, max_iter=300, learning_rate=0.01, random_state=0),
         ReductionsClassifier(random_state=0),
         FairBoostingClassifier(weight=0.1),
@@ -148,11 +145,10 @@ def test_weights_say_whom_the_model_fits(estimator, table):
     "estimator",
     [
         SenSRClassifier(max_iter=400, learning_rate=1e-3, random_state=0),
-        SenSeIClassifier(max_iter=400, random_state=0),
         FairBoostingClassifier(balanced=True, random_state=0),
         FairBoostingClassifier(balanced=True, may_matter=["years"], random_state=0),
     ],
-    ids=["SenSR", "SenSeI", "boosting", "boosting, a column that says nothing may matter"],
+    ids=["SenSR", "boosting", "boosting, a column that says nothing may matter"],
 )
 @pytest.mark.filterwarnings("ignore:The least:likewise.errors.LikewiseWarning")
 def test_defaults_do_not_destroy_accuracy_and_say_what_they_chose(estimator):
@@ -203,11 +199,10 @@ def test_without_protected_attributes_a_plain_model_is_trained_with_a_warning(es
     [
         (ProjectClassifier(max_iter=300, learning_rate=1e-3), 1e-12),
         (SenSRClassifier(subspace_rate=10.0, max_iter=600, learning_rate=3e-3), 0.1),
-        (SenSeIClassifier(rho=5.0, max_iter=150, attack_steps=5, learning_rate=0.01), 0.5),
         (FairBoostingClassifier(may_matter=["age"], weight=1.0, max_iter=30), 0.6),
         (FairBoostingClassifier(weight=1.0, max_iter=30), 0.6),
     ],
-    ids=["Project", "SenSR", "SenSeI", "boosting by age", "boosting"],
+    ids=["Project", "SenSR", "boosting by age", "boosting"],
 )
 def test_a_fair_model_looks_less_at_what_tells_the_group(estimator, share, table):
     x, y = table[X], table["paid"]
@@ -233,7 +228,10 @@ def test_a_fair_model_looks_less_at_what_tells_the_group(estimator, share, table
         (BaselineClassifier(learning_rate=-1.0), "learning_rate is -1.0"),
         (SenSRClassifier(np.ones((2, 3)), max_iter=1), r"shape \(2, 3\).* 4 col"),
         (ProjectClassifier(np.full((1, 4), np.nan), max_iter=1), "not finite"),
-        (SenSeIClassifier([[1.0, 0, 0, 0]], rho="strong"), "rho is 'strong'; it is a number or"),
+        (
+            SenSRClassifier([[1.0, 0, 0, 0]], subspace_rate="strong"),
+            "is 'strong'; it is a number or",
+        ),
         (FairBoostingClassifier(weight=-1.0, may_matter=["age"]), "must not be negative"),
         (FairBoostingClassifier(may_matter=["aeg"]), "no column 'aeg' for may_matter. Did you"),
     ],

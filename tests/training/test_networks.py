@@ -1,4 +1,4 @@
-"""Networks: weights and batches, Project, the attacks of SenSR and SenSeI, and Reductions."""
+"""Networks: weights and batches, Project, the attack of SenSR, and Reductions."""
 
 import sys
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from likewise.training.baselines import ReductionsClassifier as ReductionsClassifier
     from likewise.training.boosting import FairBoostingClassifier as FairBoostingClassifier
     from likewise.training.remedies import AveragedClassifier as AveragedClassifier
-    from likewise.training.sensei import SenSeIClassifier as SenSeIClassifier
     from likewise.training.sensr import SenSRClassifier as SenSRClassifier
 
 _MODULES = {
@@ -20,7 +19,6 @@ _MODULES = {
     "ProjectClassifier": "baselines",
     "ReductionsClassifier": "baselines",
     "SenSRClassifier": "sensr",
-    "SenSeIClassifier": "sensei",
 }
 
 __all__ = list(_MODULES)

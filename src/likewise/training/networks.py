@@ -15,7 +15,6 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.methods.metric import span
 from likewise.training.sklearn_compat import FairClassifier, TrainingData, learned_subspace
 
 CHUNK = 256
@@ -160,8 +159,3 @@ def new_network(
             layer.weight.copy_(torch.from_numpy(rng.uniform(-limit, limit, (rows, columns))))
             layer.bias.fill_(bias)
     return nn.Sequential(first, nn.ReLU(), last)
-
-
-def basis_of(directions: Float[Tensor, "m d"]) -> Float[Tensor, "r d"]:
-    """Return orthonormal rows with the same span."""
-    return torch.from_numpy(span(directions.double().numpy())).to(directions)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from likewise.training.networks import Batch, Classes, Objective, SubspaceClassifier, basis_of
+from likewise.methods.metric import span
+from likewise.training.networks import Batch, Classes, Objective, SubspaceClassifier
 from likewise.training.sklearn_compat import TrainingData
 
 SMALLEST_LAM, LARGEST_LAM = 1e-5, 10.0
@@ -102,7 +103,7 @@ class Attack:
     ) -> None:
         self.choices, self.network, self.directions = choices, network, directions
         self.full_rate, self.lam = choices.full_rate, choices.lam
-        self.basis = basis_of(directions)
+        self.basis = torch.from_numpy(span(directions.double().numpy())).to(directions)
 
     @torch.no_grad()
     def __call__(self, x: Batch, y: Classes) -> Batch | None:
