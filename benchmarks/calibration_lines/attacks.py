@@ -11,7 +11,7 @@ from likewise.checks.robust import robust_fairness
 from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
 from likewise.settings import Settings
-from likewise.stats.groups import flip_rate
+from likewise.stats.groups import group_metrics
 from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.tally import Tally
 
@@ -235,7 +235,7 @@ def flips(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         seen = []
         for _ in range(effort.inversions):
             people = draw(rng)
-            seen.append(flip_rate(Tally.of(people), ALPHA))
+            seen.append(group_metrics(Tally.of(people), alpha=ALPHA)["decisions_changed", "", ""])
         yield Row(
             "share of changed decisions",
             f"{population}, {100 * share:g} %",

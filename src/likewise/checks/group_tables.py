@@ -9,7 +9,7 @@ from likewise.method import Check, Finding, Sums
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.probe import PRIMARY
 from likewise.record import Measure
-from likewise.stats.groups import flip_rate, group_metrics
+from likewise.stats.groups import group_metrics
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
@@ -33,7 +33,6 @@ class Groups(Check):
         favourable, alpha = method.settings.decide.favourable, method.settings.alpha
         place = 1 if favourable is None else list(map(str, method.classes)).index(favourable)
         found = group_metrics(tally, alpha=alpha, positive=place)
-        found["decisions_changed", "", ""] = flip_rate(tally, alpha)
         measures = (
             Measure(name=name, attribute=attribute, group=group, **dataclasses.asdict(quantity))
             for (name, attribute, group), quantity in found.items()

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from scipy.special import betaincinv
 
 from likewise.errors import InvalidSample
-from likewise.stats.estimate import check_alpha, jackknife_error, quantile, ratio_of_sums
+from likewise.stats.estimate import jackknife_error, quantile, ratio_of_sums
 from likewise.stats.frame import MISSING
 from likewise.stats.sums import POWERS, RatioSums
 from likewise.stats.tally import COUNTS, Tally, effective_units, groups_of
@@ -176,56 +176,39 @@ def group_metrics(tally: Tally, *, alpha: float = 0.05, positive: int = 1) -> Me
     r"""Group metrics before anybody is perturbed, with intervals that hold one at a time.
 
     Of each level of each attribute the selection rate, the impact ratio, and true and false
-    positive rates. With weights, rates are Hájek's. ``positive`` is the index of the class that
-    people are selected for; others count as its opposite.
+    positive rates; of everyone how often decisions change when people are perturbed
+    (``decisions_changed``: Clopper and Pearson, or Korn and Graubard). With weights, rates are
+    Hájek's. ``positive`` is the index of the class that people are selected for; others count as
+    its opposite.
     """
-    check_alpha(alpha)
-    table = _Decisions(tally)
-    selected, deserving = table.before == positive, table.y == positive
-    groups = groups_of(tally.cells.kinds, tally.frame)
+    if tally.frame.regression:
+        raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
+    cells, clusters = tally.cells, tally.clusters
+    y, before, after = np.unravel_index(cells.kinds, tally.frame.shape)[-3:]
+    selected, deserving = before == positive, y == positive
+
+    def share(hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
+        """Return the share of those ``among`` all people for whom ``hit`` holds."""
+        of = (hit & among, among)
+        hits, people = (cells.sums[members, COUNTS].sum(axis=0) for members in of)
+        if not tally.clustered:
+            return Share.of_people(hits, people, weighted=tally.frame.weighted)
+        own, whole = (clusters.totals("weight", cells.kinds[members]) for members in of)
+        return Share.of_clusters(own, whole, int(people[0]))
+
     found: Metrics = {}
+    groups = groups_of(cells.kinds, tally.frame)
     for trait, own_groups in itertools.groupby(groups, key=lambda group: group.trait):
         shares = {
             group.name: {
-                "selection_rate": table.share(selected, group.members),
-                "true_positive_rate": table.share(selected, group.members & deserving),
-                "false_positive_rate": table.share(selected, group.members & ~deserving),
+                "selection_rate": share(selected, group.members),
+                "true_positive_rate": share(selected, group.members & deserving),
+                "false_positive_rate": share(selected, group.members & ~deserving),
             }
             for group in own_groups
         }
         rates = group_table(shares, alpha)
         found |= {(name, trait, group): quantity for (name, group), quantity in rates.items()}
+    changed = share(before != after, np.ones_like(selected))
+    found["decisions_changed", "", ""] = changed.clopper_pearson(alpha)
     return found
-
-
-def flip_rate(tally: Tally, alpha: float = 0.05) -> Quantity:
-    """Return how often decisions change when people are perturbed: a Clopper–Pearson interval.
-
-    With weights or clusters it is Korn and Graubard's.
-    """
-    check_alpha(alpha)
-    table = _Decisions(tally)
-    changed = table.before != table.after
-    return table.share(changed, np.ones_like(changed)).clopper_pearson(alpha)
-
-
-class _Decisions:
-    """Label and decisions of every kind of people, and the shares of people among them."""
-
-    def __init__(self, tally: Tally) -> None:
-        if tally.frame.regression:
-            raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
-        self.tally = tally
-        places = np.unravel_index(tally.cells.kinds, tally.frame.shape)
-        self.y, self.before, self.after = places[-3:]
-
-    def share(self, hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
-        """Return the share of those ``among`` all people for whom ``hit`` holds."""
-        cells, clusters = self.tally.cells, self.tally.clusters
-        hits, all_ = (cells.sums[m, COUNTS].sum(axis=0) for m in (hit & among, among))
-        if not self.tally.clustered:
-            return Share.of_people(hits, all_, weighted=self.tally.frame.weighted)
-        own, whole = (
-            clusters.totals("weight", cells.kinds[members]) for members in (hit & among, among)
-        )
-        return Share.of_clusters(own, whole, int(all_[0]))
