@@ -227,7 +227,7 @@ class BoundPerturbation(BoundMethod):
         found: PerturbStats = stats[PRIMARY]
         judgement, jackknife = with_refitted(self._judge_everyone(found.tally), stats, self)
         judgement, control = with_control(judgement, stats, self)
-        counts, deciding = found.tally.status_counts, judgement.deciding
+        counts, deciding = found.tally.status, judgement.deciding
         outcome, reason = deciding.outcome, deciding.held_back
         groups = by_group(found.tally, self.settings)
         if groups and not self.settings.paper:

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincc
 from typing_extensions import override
 
-from likewise.stats.estimate import UNKNOWN, Bounds, Estimate, Formulas, fieller, searched, wider
+from likewise.stats.estimate import UNKNOWN, Bounds, Estimate, fieller, searched, wider
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sums import ErrorTable, RatioSums
 from likewise.stats.tally import Sample, Tally
@@ -39,7 +39,7 @@ def mid_p_bounds(table: ErrorTable) -> Bounds:
         # In 1/θ, which lies between 0 and 1 whatever the table.
         return 1 / float(brentq(excess, 0.0, 1.0, xtol=1e-300, rtol=1e-14))
 
-    return Formulas(
+    return Bounds(
         lambda delta: float(mid_p_value(table.both, table.after, delta)),
         lambda alpha: root(alpha) if table.newly_wrong else 1.0,
         lambda alpha: root(1 - alpha) if table.both else math.inf,

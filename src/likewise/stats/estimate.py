@@ -8,7 +8,7 @@ needs: the paper's normal limit (Wald), Hall's transformation, and inversion of 
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 import numpy as np
 from jaxtyping import Float
@@ -23,48 +23,34 @@ ROUNDING = 1e-12  # a spread of ratios below this, relative to them, is what rou
 FARTHEST = 50.0  # ratios beyond exp(±50) count as infinite, or zero
 
 
-@runtime_checkable
-class Bounds(Protocol):
-    r"""Confidence bounds and p-values for one unknown number :math:`\theta`."""
+class Bounds:
+    r"""Confidence bounds and p-values for one unknown number :math:`\theta`.
 
-    def p_value(self, delta: float, /) -> float:
-        r"""Return the p-value of :math:`H_0: \theta \le \delta`."""
-        ...
+    ``p_value`` is that of :math:`H_0: \theta \le \delta`, by :math:`\delta`; ``lower_bound`` and
+    ``upper_bound`` are one-sided, by :math:`\alpha`: beyond :math:`\theta` with probability
+    :math:`\alpha`.
+    """
 
-    def lower_bound(self, alpha: float, /) -> float:
-        r"""Return the one-sided lower bound: below :math:`\theta` with confidence 1 - alpha."""
-        ...
-
-    def upper_bound(self, alpha: float, /) -> float:
-        r"""Return the one-sided upper bound: above :math:`\theta` with confidence 1 - alpha."""
-        ...
-
-    def interval(self, alpha: float) -> tuple[float, float]:
-        """Return the equal-tailed two-sided interval, half of alpha on either side."""
-        return self.lower_bound(alpha / 2), self.upper_bound(alpha / 2)
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Formulas:
-    """Bounds that are given by three functions."""
-
-    p_value: Callable[[float], float]
-    lower_bound: Callable[[float], float]
-    upper_bound: Callable[[float], float]
+    def __init__(
+        self,
+        p_value: Callable[[float], float],
+        lower_bound: Callable[[float], float],
+        upper_bound: Callable[[float], float],
+    ) -> None:
+        self.p_value, self.lower_bound, self.upper_bound = p_value, lower_bound, upper_bound
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the equal-tailed two-sided interval, half of alpha on either side."""
         return self.lower_bound(alpha / 2), self.upper_bound(alpha / 2)
 
 
-UNKNOWN = Formulas(lambda delta: 1.0, lambda alpha: 0.0, lambda alpha: math.inf)
+UNKNOWN = Bounds(lambda delta: 1.0, lambda alpha: 0.0, lambda alpha: math.inf)
 """The bounds of a sample that says nothing: no spread, or no errors."""
 
 
-def wider(*parts: Bounds) -> Formulas:
+def wider(*parts: Bounds) -> Bounds:
     """Return the widest of several bounds on either side: it holds if one of them does."""
-    return Formulas(
+    return Bounds(
         lambda delta: max(part.p_value(delta) for part in parts),
         lambda alpha: min(part.lower_bound(alpha) for part in parts),
         lambda alpha: max(part.upper_bound(alpha) for part in parts),
@@ -73,13 +59,13 @@ def wider(*parts: Bounds) -> Formulas:
 
 def inversion(
     pivot: Callable[[float], float], solve: Callable[[float], float], degrees: float = math.inf
-) -> Formulas:
+) -> Bounds:
     """Return bounds by inverting a test: a pivot near N(0, 1) at the true ratio, falling in it.
 
     ``pivot`` is how far the sample lies above what a ratio predicts, in standard errors with so
     many ``degrees`` of freedom; ``solve`` returns the ratio that has a given pivot.
     """
-    return Formulas(
+    return Bounds(
         lambda delta: upper_tail(pivot(delta), degrees),
         lambda alpha: solve(quantile(1 - alpha, degrees)),
         lambda alpha: solve(quantile(alpha, degrees)),
@@ -260,7 +246,7 @@ def hall(estimate: Estimate) -> Bounds:
         t = quantile(1 - alpha, estimate.degrees)
         return max(found, 1 + excess * math.exp(min(t * error / excess, 700.0)))
 
-    return Formulas(either.p_value, lambda alpha: max(0.0, either.lower_bound(alpha)), upper)
+    return Bounds(either.p_value, lambda alpha: max(0.0, either.lower_bound(alpha)), upper)
 
 
 def transformed(t: float, skewness: float) -> float:
@@ -277,7 +263,7 @@ def restored(z: float, skewness: float) -> float:
     return 3 / skewness * (root - 1)
 
 
-def fieller(sums: RatioSums, degrees: float = math.inf) -> Formulas:
+def fieller(sums: RatioSums, degrees: float = math.inf) -> Bounds:
     r"""Fieller bounds for a ratio of totals: which :math:`\delta` the units do not contradict.
 
     At the true ratio :math:`D_g = a_g - \delta b_g` has mean zero, so
@@ -294,7 +280,7 @@ def fieller(sums: RatioSums, degrees: float = math.inf) -> Formulas:
     return searched(pivot, sums.ratio, degrees)
 
 
-def searched(pivot: Callable[[float], float], centre: float, degrees: float = math.inf) -> Formulas:
+def searched(pivot: Callable[[float], float], centre: float, degrees: float = math.inf) -> Bounds:
     """Return the bounds that a falling pivot gives; zero or infinity if they are nowhere.
 
     The search goes outwards from ``centre`` in steps that double, on a logarithmic scale.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
 from likewise.audit_data import missing
 from likewise.errors import InvalidSample
@@ -123,15 +123,10 @@ class Frame:
             cap=cap,
             limit=cap * float(each @ outcomes.loss_before) / float(each.sum()),
             traits={
-                name: TraitLevels.of(Counter(v for v in as_text(values) if v is not None))
+                name: TraitLevels.of(Counter(values[~missing(values)].tolist()))
                 for name, values in outcomes.groups.items()
             },
         )
-
-    @property
-    def ceiling(self) -> float:
-        """What a loss ratio, or a loss after the perturbation, is held down to."""
-        return self.limit if self.regression else self.cap
 
     @property
     def regression(self) -> bool:
@@ -143,10 +138,6 @@ class Frame:
         """How many groups, labels and decisions there are: what kinds of people are made of."""
         groups = (len(known.groups) for known in self.traits.values())
         return 1, *groups, *(() if self.regression else (self.classes,) * 3)
-
-    def weights(self, block: Outcomes) -> Float[np.ndarray, " n"]:
-        """Return the weights of a block of people; ones if all count alike."""
-        return block.weight if self.weighted and block.weight is not None else np.ones(len(block))
 
     def bare(self) -> "Frame":
         """Return the frame without groups, for people who are only tested."""
@@ -162,12 +153,6 @@ def _classes(outcomes: Outcomes) -> int:
                 f"most {MOST_CLASSES} of them. These outcomes hold something else."
             )
     return max(2, 1 + max(int(column.max()) for column in columns))
-
-
-def as_text(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """Return names of groups as text, None where they are missing."""
-    pairs = zip(values.tolist(), missing(values).tolist(), strict=True)
-    return np.array([None if gone else str(v) for v, gone in pairs], dtype=object)
 
 
 def numerals(values: Iterable[float]) -> dict[float, str]:

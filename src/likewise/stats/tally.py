@@ -11,9 +11,9 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidSample
-from likewise.outcomes import Outcomes, Status
+from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Estimate, jackknife_error, ratio_of_sums
-from likewise.stats.frame import MISSING, Frame, as_text
+from likewise.stats.frame import MISSING, Frame
 from likewise.stats.sums import (
     POWERS,
     Additive,
@@ -80,7 +80,7 @@ def kinds_of(
     """
     columns = [np.zeros(len(block), dtype=np.int64)]
     for trait, known in frame.traits.items():
-        own = known.codes(as_text(block.groups[trait])) if levels is None else levels[trait]
+        own = known.codes(block.groups[trait]) if levels is None else levels[trait]
         columns.append(own % len(known.groups))  # -1 is missing: the last of them
     if not frame.regression:
         columns += [block.y, block.decision_before, block.decision_after]
@@ -88,27 +88,33 @@ def kinds_of(
 
 
 class Measured(NamedTuple):
-    """What tests of losses compare, by person: ones and loss ratios, or a regression's losses.
+    """What tests compare, by person: kind, weight, and loss ratios (or a regression's losses).
 
-    People without finite ones have ones, or zeros. ``held`` is what is capped: no ratio counts for
-    more than the cap, and no loss after for more than its limit (or the own loss before, if that is
-    more).
+    ``before`` is one for ratios. People without finite ones have ones, or zeros. ``held`` is what
+    is capped: no ratio counts for more than the cap, and no loss after for more than its limit (or
+    the own loss before, if that is more).
     """
 
+    kind: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
     before: Float[np.ndarray, " n"]
     after: Float[np.ndarray, " n"]
     held: Float[np.ndarray, " n"]
     undefined: Bool[np.ndarray, " n"]
 
 
-def measured(block: Outcomes, frame: Frame) -> Measured:
-    """Return what tests of losses compare in a block."""
-    before, after, unknown = np.ones(len(block)), block.ratio, 1.0
+def measured(
+    block: Outcomes, frame: Frame, levels: Mapping[str, Int[np.ndarray, " n"]] | None = None
+) -> Measured:
+    """Return what tests compare in a block; ``levels`` as in `kinds_of`."""
+    weight = block.weight if frame.weighted and block.weight is not None else np.ones(len(block))
+    before, after, unknown, most = np.ones(len(block)), block.ratio, 1.0, frame.cap
     if frame.regression:
-        before, after, unknown = block.loss_before, block.loss_after, 0.0
+        before, after, unknown, most = block.loss_before, block.loss_after, 0.0, frame.limit
     known = np.isfinite(before) & np.isfinite(after)
     before, after = (np.where(known, values, unknown) for values in (before, after))
-    return Measured(before, after, np.minimum(after, np.maximum(before, frame.ceiling)), ~known)
+    held = np.minimum(after, np.maximum(before, most))
+    return Measured(kinds_of(block, frame, levels), weight, before, after, held, ~known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,18 +141,13 @@ class CellSums:
     wanted: int
 
     @classmethod
-    def of(
-        cls,
-        seen: Measured,
-        weight: Float[np.ndarray, " n"],
-        kind: Int[np.ndarray, " n"],
-        frame: Frame,
-    ) -> "CellSums":
-        """Summarise a block of people, whose kinds are those of `kinds_of`."""
+    def of(cls, seen: Measured, n: int) -> "CellSums":
+        """Summarise a block of n people in all."""
+        kind, weight = seen.kind, seen.weight
         columns = [np.ones(len(kind)), weight, weight**2, weight**2 * weight, seen.undefined]
         for then in (seen.after, seen.held):
             columns += power_products(then * weight, seen.before * weight)
-        wanted = hill_count(frame.n) + 1
+        wanted = hill_count(n) + 1
         return cls._joined(kind, np.stack(columns, axis=1), seen.after, seen.after, wanted)
 
     @classmethod
@@ -191,24 +192,11 @@ class ClusterTotals:
     parts: tuple[Columns, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        block: Outcomes,
-        seen: Measured,
-        weight: Float[np.ndarray, " n"],
-        kind: Int[np.ndarray, " n"],
-    ) -> "ClusterTotals":
+    def of(cls, cluster: Shaped[np.ndarray, " n"], seen: Measured) -> "ClusterTotals":
         """Add up a block of people by cluster and kind."""
-        columns: dict[str, Any] = {
-            "cluster": block.cluster,
-            "kind": kind,
-            "count": np.ones(len(kind)),
-            "weight": weight,
-            "before": seen.before * weight,
-            "after": seen.after * weight,
-            "held": seen.held * weight,
-        }
-        return cls((_joined([columns]),))
+        columns = {"cluster": cluster, "kind": seen.kind, "count": np.ones(len(cluster))}
+        weighted = {name: getattr(seen, name) * seen.weight for name in ("before", "after", "held")}
+        return cls((_joined([{**columns, "weight": seen.weight, **weighted}]),))
 
     def __add__(self, other: "ClusterTotals") -> "ClusterTotals":
         parts = sorted((*self.parts, *other.parts), key=lambda part: -len(part["kind"]))
@@ -263,8 +251,8 @@ class Tally(Additive):
     cells, clusters
         Sums of independent people, by kind; and totals by cluster.
     status, fair_distance, spread
-        Numbers of people by `Status`, how far they were perturbed in all, and the distribution of
-        loss ratios.
+        Numbers of people by the name of their `Status`, how far they were perturbed in all, and
+        the distribution of loss ratios.
     """
 
     kept_as_is: ClassVar[tuple[str, ...]] = ("frame",)
@@ -272,7 +260,7 @@ class Tally(Additive):
     frame: Frame
     cells: CellSums
     clusters: ClusterTotals
-    status: Int[np.ndarray, " s"]
+    status: Mapping[str, int]
     fair_distance: float
     spread: QuantileSketch
 
@@ -285,14 +273,14 @@ class Tally(Additive):
     ) -> "Tally":
         """Summarise a block of people; one that says nothing about a frame is all there is."""
         frame = frame or Frame.of(block)
-        kind, ratio = kinds_of(block, frame, levels), block.ratio
-        seen, weight = measured(block, frame), frame.weights(block)
-        clustered = frame.clustered and block.cluster is not None and len(block)
+        seen, ratio, clusters = measured(block, frame, levels), block.ratio, ClusterTotals()
+        if frame.clustered and block.cluster is not None and len(block):
+            clusters = ClusterTotals.of(block.cluster, seen)
         return cls(
             frame=frame,
-            cells=CellSums.of(seen, weight, kind, frame),
-            clusters=ClusterTotals.of(block, seen, weight, kind) if clustered else ClusterTotals(),
-            status=np.array([int((block.status == s).sum()) for s in Status]),
+            cells=CellSums.of(seen, frame.n),
+            clusters=clusters,
+            status=block.counts(),
             fair_distance=float(block.fair_distance.sum()),
             spread=QuantileSketch.of(ratio[np.isfinite(ratio) & (ratio > 0)]),
         )
@@ -301,11 +289,6 @@ class Tally(Additive):
     def n(self) -> int:
         """Number of people."""
         return int(self.cells.sums[:, 0].sum())
-
-    @property
-    def status_counts(self) -> dict[str, int]:
-        """Numbers of people by the name of their `Status`."""
-        return {s.name.lower(): int(self.status[s]) for s in Status}
 
     @property
     def clustered(self) -> bool:
