@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from likewise.errors import InvalidData, InvalidModel, InvalidSettings, Statisti
 from likewise.files import check_outputs
 from likewise.method import MAX_ROWS, BoundMethod, Check, Method, Progress
 from likewise.models.behaviour import Canary
+from likewise.probe import Probe
 from likewise.result import AuditResult, native_kind
 from likewise.run.executors import Executor, Threads
 from likewise.run.journal import Memory, Store
@@ -150,9 +151,14 @@ def audit(
         questions = chosen_checks(bound)
         probes = [*bound.probes, *chain.from_iterable(c.probes(bound) for c in questions)]
         stats = session.measure(bound, probes)
-        while more := follow_ups(bound, questions, stats):
+        while more := unmeasured(bound.follow_up(stats), stats):
             stats |= session.measure(bound, more)
-        verdict = bound.judge(stats).refused(*canary.changed())
+        verdict = bound.judge(stats)
+        while more := unmeasured(
+            chain.from_iterable(c.follow_up(stats, bound, verdict) for c in questions), stats
+        ):
+            stats |= session.measure(bound, more)
+        verdict = verdict.refused(*canary.changed())
         findings = [check.read(stats, bound, verdict) for check in questions]
         for finding in findings:
             for words in finding.warnings:
@@ -218,8 +224,6 @@ def chosen_checks(bound: BoundMethod) -> list[Check]:
     return found
 
 
-def follow_ups(bound: BoundMethod, checks: Sequence[Check], stats: Mapping[str, Any]) -> list[Any]:
-    """Return probes that method and checks ask for now that others are known."""
-    wanted = [bound.follow_up(stats), *(check.follow_up(stats, bound) for check in checks)]
-    found = {probe.name: probe for probe in chain.from_iterable(wanted) if probe.name not in stats}
-    return list(found.values())
+def unmeasured(probes: Iterable[Probe], stats: Mapping[str, Any]) -> list[Probe]:
+    """Return the probes whose sums are not known yet, each once."""
+    return list({probe.name: probe for probe in probes if probe.name not in stats}.values())

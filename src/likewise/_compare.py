@@ -10,8 +10,8 @@ import numpy as np
 
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.record import MatchedPairsRecord, RateComparison, Record
+from likewise.stats.decision import holm_adjusted
 from likewise.stats.estimate import check_alpha, quantile, upper_tail
-from likewise.stats.multiplicity import holm_adjusted
 
 MARGIN = 1.1
 """Factor of the ratio that a claim must exceed, beyond chance, unless another is asked for."""

@@ -134,8 +134,8 @@ class Check(abc.ABC):
         """Return the probes it needs."""
         return ()
 
-    def follow_up(self, stats: Sums, method: Any) -> Iterable[Probe]:
-        """Return further probes, now that these sums are known; asked until there are none."""
+    def follow_up(self, stats: Sums, method: Any, verdict: Verdict) -> Iterable[Probe]:
+        """Return further probes, now that the verdict is known; asked until there are none."""
         return ()
 
     @abc.abstractmethod

@@ -5,8 +5,7 @@ from typing import Any
 
 from likewise.errors import InvalidSettings
 from likewise.record import MatchedPairsRecord, Record
-from likewise.stats.decision import overall, read_interval
-from likewise.stats.multiplicity import holm_adjusted
+from likewise.stats.decision import holm_adjusted, overall, read_interval
 
 
 def at_limit(record: Record, delta: float) -> Record:

@@ -71,12 +71,14 @@ class ColumnChoice(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def follow_up(self, stats: Sums, method: BoundMatchedPairs) -> Iterator[PairsProbe]:
+    def follow_up(
+        self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict
+    ) -> Iterator[PairsProbe]:
         choices = other_choices(method)[0]
         if not choices or any(": ".join(choice) in stats for choice in choices):
             return
         wanted = {}
-        for row in leading_rows(method.judge(stats).record["matched_pairs"]):
+        for row in leading_rows(verdict.record["matched_pairs"]):
             design, direction, _ = method.located(row)
             wanted[design.name] = direction
         options = {"redraw_count": REDRAWS, "most_neighbours": NEIGHBOURS, "folds": FOLDS}

@@ -103,10 +103,12 @@ class Subgroups(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def follow_up(self, stats: Sums, method: BoundMatchedPairs) -> Iterator[PairsProbe]:
+    def follow_up(
+        self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict
+    ) -> Iterator[PairsProbe]:
         if JUDGED in stats:
             return
-        rows = leading_rows(method.judge(stats).record["matched_pairs"])
+        rows = leading_rows(verdict.record["matched_pairs"])
         first = FOUND not in stats
         trees = {} if first else grown_trees(method, stats, rows)
         located = {row.attribute: method.located(row) for row in rows}

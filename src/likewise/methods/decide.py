@@ -13,8 +13,8 @@ from likewise.models.base import ModelCard
 from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, TESTS, make, note, parameters
+from likewise.stats.decision import holm_adjusted
 from likewise.stats.estimate import hall
-from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.tally import Sample, Tally, groups_of
 

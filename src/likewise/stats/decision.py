@@ -8,18 +8,20 @@ and what decides are the same interval and the same p-value.
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from likewise.errors import InvalidSample
 from likewise.record import Reason
 from likewise.stats.estimate import growth_needed
-from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.two_way import SIDES, Side, TwoWay
 
 Outcome = Literal["evidence", "within_tolerance", "inconclusive"]
+
+Key = TypeVar("Key", bound=Hashable)
 
 Growth = tuple[float, float]
 """How many times as many people, and as large a reference sample (1 if there is none)."""
@@ -192,6 +194,32 @@ def _undecided(compared: Compared, rule: DecisionRule) -> Reason | None:
     if min(float(estimate.spread(at, side).degrees.min()) for side in SIDES) < LEAST_DEGREES:
         return "degrees"
     return "limit" if rule.kind == "difference" and rule.limit is None else None
+
+
+def holm_adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    r"""Holm's (1979) adjusted p-values, valid whatever the dependence between the tests.
+
+    In increasing order, :math:`\tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1) p_{(j)})`: a
+    hypothesis is rejected at level :math:`\alpha` if its adjusted p-value is at most
+    :math:`\alpha`, and then any true one is rejected with probability at most :math:`\alpha`. A
+    test that could not be made counts, with a p-value of 1.
+
+    Examples
+    --------
+    >>> holm_adjusted({"sex": 0.01, "race": 0.04, "age": 0.03})
+    {'sex': 0.03, 'race': 0.06, 'age': 0.06}
+    """
+    for name, p in p_values.items():
+        if not 0 <= p <= 1:
+            raise InvalidSample(
+                f"The p-value of {name!r} is {p:g}. A test that could not be made counts as p = 1."
+            )
+    ordered = sorted(p_values, key=lambda name: p_values[name])
+    adjusted, largest = {}, 0.0
+    for rank, name in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(ordered) - rank) * p_values[name]))
+        adjusted[name] = largest
+    return {name: adjusted[name] for name in p_values}
 
 
 def decide(rows: Mapping[Any, Assessment]) -> Decision:

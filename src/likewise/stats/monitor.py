@@ -166,11 +166,7 @@ class Bet(Part):
         factor, bias = 1 / (1 - row.kappa), row.bias if direction == "up" else -row.bias
         error = float(stdtrit(row.degrees, 1 - level)) * row.reference_error
         return cls(
-            attribute=row.attribute,
-            group=row.group,
-            other=row.other,
-            outcome=row.outcome,
-            column=row.column,
+            **row.model_dump(include={"attribute", "group", "other", "outcome", "column"}),
             complement=not row.column.endswith(f"={row.outcome}"),
             direction=direction,
             limit=delta if direction == "up" else 1 / delta,
@@ -382,16 +378,17 @@ class Monitor:
             wealth = np.array([state.log_wealth]), state.joined[None]
             held_back = learned if state.rejected_at and self._audit.get("learned") else ""
             log_wealth = float(_log_mean_wealth(np.array([float(state.n)]), *wealth)[0])
-            look = Look(
-                n=state.n,
-                mean=test.delta + state.excess / state.n if state.n else math.nan,
-                e_value=math.exp(log_wealth) if log_wealth < 709 else math.inf,
-                p_value=math.exp(-state.log_peak),
-                rejected_at=state.rejected_at,
-                held_back=held_back,
-                bet=bet,
+            found.append(
+                Look(
+                    n=state.n,
+                    mean=test.delta + state.excess / state.n if state.n else math.nan,
+                    e_value=math.exp(log_wealth) if log_wealth < 709 else math.inf,
+                    p_value=math.exp(-state.log_peak),
+                    rejected_at=state.rejected_at,
+                    held_back=held_back,
+                    bet=bet,
+                )
             )
-            found.append(look)
         return tuple(found)
 
     def look(self) -> Look:
