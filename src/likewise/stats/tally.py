@@ -70,23 +70,6 @@ def groups_of(kinds: Int[np.ndarray, " k"], frame: Frame) -> tuple[Group, ...]:
     )
 
 
-def kinds_of(
-    block: Outcomes, frame: Frame, levels: Mapping[str, Int[np.ndarray, " n"]] | None = None
-) -> Int[np.ndarray, " n"]:
-    """Return everyone's kind: protected groups and, in a classification, label and decisions.
-
-    ``levels`` are codes of everyone's level by attribute, -1 if missing; from the names in
-    ``block`` unless given. `numpy.unravel_index` with the frame's shape takes kinds apart again.
-    """
-    columns = [np.zeros(len(block), dtype=np.int64)]
-    for trait, known in frame.traits.items():
-        own = known.codes(block.groups[trait]) if levels is None else levels[trait]
-        columns.append(own % len(known.groups))  # -1 is missing: the last of them
-    if not frame.regression:
-        columns += [block.y, block.decision_before, block.decision_after]
-    return np.ravel_multi_index([column.astype(np.int64) for column in columns], frame.shape)
-
-
 class Measured(NamedTuple):
     """What tests compare, by person: kind, weight, and loss ratios (or a regression's losses).
 
@@ -106,15 +89,27 @@ class Measured(NamedTuple):
 def measured(
     block: Outcomes, frame: Frame, levels: Mapping[str, Int[np.ndarray, " n"]] | None = None
 ) -> Measured:
-    """Return what tests compare in a block; ``levels`` as in `kinds_of`."""
+    """Return what tests compare in a block.
+
+    Everyone's kind is made of protected groups and, in a classification, label and decisions:
+    `numpy.unravel_index` with the frame's shape takes them apart again. ``levels`` are codes of
+    everyone's level by attribute, -1 if missing; from the names in ``block`` unless given.
+    """
+    columns = [np.zeros(len(block), dtype=np.int64)]
+    for trait, known in frame.traits.items():
+        own = known.codes(block.groups[trait]) if levels is None else levels[trait]
+        columns.append(own % len(known.groups))  # -1 is missing: the last of them
+    if not frame.regression:
+        columns += [block.y, block.decision_before, block.decision_after]
+    kind = np.ravel_multi_index([column.astype(np.int64) for column in columns], frame.shape)
     weight = block.weight if frame.weighted and block.weight is not None else np.ones(len(block))
     before, after, unknown, most = np.ones(len(block)), block.ratio, 1.0, frame.cap
     if frame.regression:
         before, after, unknown, most = block.loss_before, block.loss_after, 0.0, frame.limit
-    known = np.isfinite(before) & np.isfinite(after)
-    before, after = (np.where(known, values, unknown) for values in (before, after))
+    finite = np.isfinite(before) & np.isfinite(after)
+    before, after = (np.where(finite, values, unknown) for values in (before, after))
     held = np.minimum(after, np.maximum(before, most))
-    return Measured(kinds_of(block, frame, levels), weight, before, after, held, ~known)
+    return Measured(kind, weight, before, after, held, ~finite)
 
 
 @dataclasses.dataclass(frozen=True)
