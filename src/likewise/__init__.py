@@ -48,12 +48,13 @@ _HOMES = {
     "Folder": "run.journal",
     "LikewiseError": "errors",
     "LikewiseWarning": "errors",
+    "executors": "executors",
+    "metrics": "metrics",
+    "training": "training",
 }
-"""The public names, and where each is; imported when it is first used."""
+"""The public names, and where each is; imported when it is first used. The last are modules."""
 
-_MODULES = ("executors", "metrics", "training")
-
-__all__ = [*_HOMES, *_MODULES]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:
@@ -61,12 +62,10 @@ def __getattr__(name: str) -> object:
 
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("likewise")
-    if name in _MODULES:
-        return importlib.import_module(f"likewise.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'likewise' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"likewise.{_HOMES[name]}"), name)
-    globals()[name] = value
+    home = importlib.import_module(f"likewise.{_HOMES[name]}")
+    value = globals()[name] = getattr(home, name, home)
     return value
 
 

@@ -1,6 +1,6 @@
 """From the plain arguments of `audit` to settings: the same names everywhere."""
 
-import functools
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,11 +47,9 @@ def resolve_settings(
         given["method"] = note(METHODS, made).model_dump()
     own = base.method
     if paper or base.paper:
-        other = (
-            own.name not in ("auto", "gradient_flow")
-            or own.params.get("solver", "euler") != "euler"
-        )
-        if other or {"method", "may_matter"} & given.keys() or base.columns.may_matter:
+        flow = own.name in ("auto", "gradient_flow")
+        flow = flow and own.params.get("solver", "euler") == "euler"
+        if not flow or {"method", "may_matter"} & given.keys() or base.columns.may_matter:
             raise InvalidSettings(
                 "paper is the paper's procedure; leave out the method and the columns that may "
                 "matter."
@@ -62,10 +60,8 @@ def resolve_settings(
         base = base.changed(method={"name": given.pop("method"), **own.params})
     chosen = base.changed(**{PLACES[name]: value for name, value in given.items()})
     for name in given:
-        said, usual, wanted = (
-            functools.reduce(getattr, PLACES[name].split("__"), one)
-            for one in (base, Settings(), chosen)
-        )
+        place = operator.attrgetter(PLACES[name].replace("__", "."))
+        said, usual, wanted = map(place, (base, Settings(), chosen))
         if said not in (usual, wanted):
             one, other = (repr(getattr(v, "name", v))[:60] for v in (wanted, said))
             raise InvalidSettings(

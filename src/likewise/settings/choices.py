@@ -36,15 +36,11 @@ class Registry:
     kind: str
     built_in: Mapping[str, str]
 
-    @property
-    def group(self) -> str:
-        """The group of entry points that adds to it."""
-        return f"likewise.{self.kind}{'es' if self.kind.endswith('s') else 's'}"
-
     @functools.cached_property
     def places(self) -> Mapping[str, str]:
         """Where each class is, by name; other packages add theirs, but take no built-in name."""
-        found = importlib.metadata.entry_points(group=self.group)
+        group = f"likewise.{self.kind}{'es' if self.kind.endswith('s') else 's'}"
+        found = importlib.metadata.entry_points(group=group)
         own = {name: f"likewise.{place}" for name, place in self.built_in.items()}
         added = {point.name: point.value.replace(" ", "") for point in found}
         return own | {name: added[name] for name in sorted(added.keys() - own.keys())}
