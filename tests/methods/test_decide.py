@@ -7,7 +7,7 @@ import pytest
 from likewise.errors import InvalidSample
 from likewise.methods.decide import decide_with_groups
 from likewise.record import GroupRecord
-from likewise.stats.multiplicity import holm_adjusted
+from likewise.stats.decision import holm_adjusted
 from sample_records import one_test
 
 
