@@ -21,7 +21,6 @@ from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
 from likewise.methods.learn_metric import sensitive_subspace
 from likewise.training import (
     BaselineClassifier,
-    FairBoostingClassifier,
     ProjectClassifier,
     ReductionsClassifier,
     SenSRClassifier,
@@ -33,11 +32,6 @@ NETWORKS = [
     ReductionsClassifier(max_iter=5),
     SenSRClassifier(max_iter=5),
 ]
-OTHERS = [
-    FairBoostingClassifier(max_iter=3, neighbours=4),
-    FairBoostingClassifier(max_iter=3, neighbours=4, may_matter=(), weight=0.5),
-]
-ALL = [*NETWORKS, *OTHERS]
 
 
 def name_of(estimator: Any) -> str:
@@ -66,7 +60,7 @@ def table():
 @pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(
-    "estimator", [*ALL, BaselineClassifier(max_iter=60, learning_rate=0.01)], ids=name_of
+    "estimator", [*NETWORKS, BaselineClassifier(max_iter=60, learning_rate=0.01)], ids=name_of
 )
 def test_scikit_learns_checks_pass_but_for_those_listed_with_reasons(estimator):
     # docs/fixing.md says why, for each family.
@@ -77,7 +71,7 @@ def test_scikit_learns_checks_pass_but_for_those_listed_with_reasons(estimator):
     assert statuses.count("xfail") <= 1
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+@pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)
 def test_protected_columns_are_named_or_passed_and_are_no_features(estimator, table):
     seeded = clone(estimator).set_params(random_state=0)
     passed = clone(seeded).fit(table[X], table["paid"], protected=table["sex"])
@@ -104,14 +98,14 @@ def test_metadata_routing_passes_protected_attributes_and_weights_through_a_pipe
     table = people(300)
     sex, weight = table["sex"].to_numpy(), np.linspace(0.5, 1.5, len(table))
     with sklearn.config_context(enable_metadata_routing=True):
-        last = FairBoostingClassifier(may_matter=[1], max_iter=3, random_state=0)
+        last = SenSRClassifier(max_iter=3, random_state=0)
         last.set_fit_request(protected=True, sample_weight=True)
         last.set_score_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), last)
-        search = GridSearchCV(pipeline, {"fairboostingclassifier__weight": [0.1, 1.0]}, cv=2)
+        search = GridSearchCV(pipeline, {"sensrclassifier__subspace_rate": [0.1, 1.0]}, cv=2)
         search.fit(table[X], table["paid"], protected=sex, sample_weight=weight)
     passed = {"protected": sex, "sample_weight": weight}
-    passed = {f"fairboostingclassifier__{name}": column for name, column in passed.items()}
+    passed = {f"sensrclassifier__{name}": column for name, column in passed.items()}
     best = clone(search.best_estimator_).fit(table[X], table["paid"], **passed)
     np.testing.assert_array_equal(best.predict_proba(table[X]), search.predict_proba(table[X]))
 
@@ -122,7 +116,6 @@ def test_metadata_routing_passes_protected_attributes_and_weights_through_a_pipe
         BaselineClassifier(max_iter=400, learning_rate=0.01, random_state=0),
         SenSRClassifier(subspace_rate=0.1, max_iter=300, learning_rate=0.01, random_state=0),
         ReductionsClassifier(random_state=0),
-        FairBoostingClassifier(weight=0.1),
     ],
     ids=name_of,
 )
@@ -141,17 +134,9 @@ def test_weights_say_whom_the_model_fits(estimator, table):
         np.testing.assert_allclose(without.predict_proba(x), alone.predict_proba(x), atol=0.05)
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        SenSRClassifier(max_iter=400, learning_rate=1e-3, random_state=0),
-        FairBoostingClassifier(balanced=True, random_state=0),
-        FairBoostingClassifier(balanced=True, may_matter=["years"], random_state=0),
-    ],
-    ids=["SenSR", "boosting", "boosting, a column that says nothing may matter"],
-)
 @pytest.mark.filterwarnings("ignore:The least:likewise.errors.LikewiseWarning")
-def test_defaults_do_not_destroy_accuracy_and_say_what_they_chose(estimator):
+def test_defaults_do_not_destroy_accuracy_and_say_what_they_chose():
+    estimator = SenSRClassifier(max_iter=400, learning_rate=1e-3, random_state=0)
     table, test = people(1500, 1), people(1500, 2)
     parameter, (none, *strengths) = type(estimator).strength
 
@@ -182,7 +167,7 @@ def test_the_torch_module_gives_the_same_probabilities_and_can_be_pickled(estima
     np.testing.assert_allclose(model.predict_proba(x[::-1]), expected[::-1], rtol=1e-12)
 
 
-@pytest.mark.parametrize("estimator", [*NETWORKS[1:], OTHERS[0]], ids=name_of)
+@pytest.mark.parametrize("estimator", NETWORKS[1:], ids=name_of)
 def test_without_protected_attributes_a_plain_model_is_trained_with_a_warning(estimator, table):
     seeded = clone(estimator).set_params(random_state=3)
     with pytest.warns(LikewiseWarning, match="no protected attributes"):
@@ -199,10 +184,8 @@ def test_without_protected_attributes_a_plain_model_is_trained_with_a_warning(es
     [
         (ProjectClassifier(max_iter=300, learning_rate=1e-3), 1e-12),
         (SenSRClassifier(subspace_rate=10.0, max_iter=600, learning_rate=3e-3), 0.1),
-        (FairBoostingClassifier(may_matter=["age"], weight=1.0, max_iter=30), 0.6),
-        (FairBoostingClassifier(weight=1.0, max_iter=30), 0.6),
     ],
-    ids=["Project", "SenSR", "boosting by age", "boosting"],
+    ids=["Project", "SenSR"],
 )
 def test_a_fair_model_looks_less_at_what_tells_the_group(estimator, share, table):
     x, y = table[X], table["paid"]
@@ -214,10 +197,7 @@ def test_a_fair_model_looks_less_at_what_tells_the_group(estimator, share, table
         assert model.score(x, y) > 0.6  # a half of what decides is left to it
         return np.abs(model.predict_proba(x + 2 * free) - model.predict_proba(x)).mean()
 
-    if isinstance(estimator, FairBoostingClassifier):
-        plain = clone(estimator).set_params(weight=0.0)
-    else:
-        plain = BaselineClassifier(max_iter=600, learning_rate=3e-3)
+    plain = BaselineClassifier(max_iter=600, learning_rate=3e-3)
     assert change(clone(estimator)) < share * change(plain)
 
 
@@ -232,8 +212,7 @@ def test_a_fair_model_looks_less_at_what_tells_the_group(estimator, share, table
             SenSRClassifier([[1.0, 0, 0, 0]], subspace_rate="strong"),
             "is 'strong'; it is a number or",
         ),
-        (FairBoostingClassifier(weight=-1.0, may_matter=["age"]), "must not be negative"),
-        (FairBoostingClassifier(may_matter=["aeg"]), "no column 'aeg' for may_matter. Did you"),
+        (SenSRClassifier([[1.0, 0, 0, 0]], subspace_rate=-1.0), "must not be negative"),
     ],
 )
 def test_parameters_out_of_range_are_one_sentence(estimator, words, table):

@@ -8,14 +8,12 @@ if TYPE_CHECKING:
     from likewise.training.baselines import BaselineClassifier as BaselineClassifier
     from likewise.training.baselines import ProjectClassifier as ProjectClassifier
     from likewise.training.baselines import ReductionsClassifier as ReductionsClassifier
-    from likewise.training.boosting import FairBoostingClassifier as FairBoostingClassifier
     from likewise.training.remedies import AveragedClassifier as AveragedClassifier
     from likewise.training.sensr import SenSRClassifier as SenSRClassifier
 
 _MODULES = {
     "AveragedClassifier": "remedies",
     "BaselineClassifier": "baselines",
-    "FairBoostingClassifier": "boosting",
     "ProjectClassifier": "baselines",
     "ReductionsClassifier": "baselines",
     "SenSRClassifier": "sensr",

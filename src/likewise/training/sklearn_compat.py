@@ -229,17 +229,6 @@ def learned_subspace(data: TrainingData) -> ProjectionMetric:
     return sensitive_subspace(people, C=1.0, groups=0, placebos=0)
 
 
-def checked_columns(names: Any, known: Sequence[Any], role: str) -> list[Any]:
-    """Return a name or names as a list, or refuse those that are no columns."""
-    wanted = [names] if isinstance(names, str | int | np.integer) else list(names)
-    for name in wanted:
-        if name not in known:
-            few = f" Columns: {', '.join(map(str, known))}." if len(known) <= 20 else ""
-            hint = nearest(str(name), [str(one) for one in known]) or few
-            raise InvalidSettings(f"There is no column {name!r} for {role}.{hint}")
-    return wanted
-
-
 def split_columns(
     X: Any, names: Any, features: int | None = None
 ) -> tuple[Any, dict[str, Shaped[np.ndarray, " n"]]]:
@@ -250,7 +239,13 @@ def split_columns(
     table: Any = nw.from_native(X, eager_only=True) if framed else np.asarray(X)
     if len(table.shape) != 2 or table.shape[1] == features:
         return X, {}
-    wanted = checked_columns(names, table.columns if framed else range(table.shape[1]), "protected")
+    known: Sequence[Any] = table.columns if framed else range(table.shape[1])
+    wanted = [names] if isinstance(names, str | int | np.integer) else list(names)
+    for name in wanted:
+        if name not in known:
+            few = f" Columns: {', '.join(map(str, known))}." if len(known) <= 20 else ""
+            hint = nearest(str(name), [str(one) for one in known]) or few
+            raise InvalidSettings(f"There is no column {name!r} for protected.{hint}")
     if framed:
         columns = {str(name): table.get_column(name).to_numpy() for name in wanted}
         return table.drop(wanted).to_native(), columns
