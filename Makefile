@@ -86,12 +86,12 @@ wheel-check: dist/.built
 	cd $(VENV)/empty && bin/python $(CURDIR)/.ci/light_audit.py
 	@rm -rf $(VENV)/empty
 
-# Only the tests that open a report need a browser, and they skip without one.
+# Only the tests that open a report need these, and they skip without them.
 browser:
-	@if grep -rqs 'pytest.mark.browser' tests && ! command -v chromium >/dev/null; then \
-	    echo "Installing Chromium for the browser tests"; \
+	@if ! { command -v chromium && command -v pdftotext; } >/dev/null; then \
+	    echo "Installing Chromium and pdftotext for the browser tests"; \
 	    { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
-	      DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; } || \
+	      DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium poppler-utils >/dev/null; } || \
 	    echo "Chromium could not be installed; the browser tests will be skipped."; \
 	fi
 
