@@ -142,6 +142,9 @@ def test_arguments_are_taken_as_they_are_written_in_python(kind):
     assert (found.columns.protected, found.columns.label_map) == (("a", "b"), {"no": "False"})
     assert resolve_settings(None, protected=kind([]))[0] == Settings()
     assert resolve_settings(None, may_matter="income")[0].columns.may_matter == ("income",)
+    assert resolve_settings({"delta": 1.5})[0] == Settings(delta=1.5)
+    with pytest.raises(InvalidSettings, match=r"settings is 'a.toml'. Give likewise.Settings"):
+        resolve_settings("a.toml")
 
 
 def test_choices_within_choices_without_end_are_refused():

@@ -23,8 +23,8 @@ def test_people_who_are_of_one_group_by_their_factors_are_described():
     left_out = row.clipped + row.without_overlap
     assert row.clipped > row.without_overlap
     assert note.startswith(
-        f"{left_out:,} of {row.people:,} people with group = a have no comparable group = b (of "
-        f"people like {row.clipped} of them 99 % are of one group): left out."
+        f"{left_out:,} of {row.people:,} people with group = a have no comparable people with "
+        f"group = b (of people like {row.clipped} of them 99 % are of one group): left out."
     )
     assert left_out > 0.5 * row.people
     assert re.search(r"They differ most in skill \([78]\.\d+ on average against", note)

@@ -123,6 +123,8 @@ def test_audited_people_and_clusters_leave_the_pool(pool):
         assert read.dropped == {"cluster is audited": 1}
     with pytest.raises(InvalidData, match="Everyone in the pool is audited"):
         read_pool(FRAME, as_source(FRAME, **roles, **by_home), protected="sex", **by_home)
+    read = read_pool(pool, as_source(once, **roles), protected="sex", drop_missing=True)
+    assert len(read) == len(pool) - read.dropped["missing age"] == 5
 
 
 def test_a_pool_of_another_type_is_refused_and_keeps_labels_only_if_everyone_has_one(pool):

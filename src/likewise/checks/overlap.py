@@ -13,7 +13,7 @@ from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, PairsP
 from likewise.methods.pair_stats import PairDesign
 from likewise.methods.reference_sample import CovariateCoding, standardised_difference
 from likewise.record import MatchedPairsRecord
-from likewise.report.formats import number
+from likewise.report.formats import Names, number
 from likewise.verdict import Verdict
 
 NOTED = 0.05
@@ -84,8 +84,8 @@ class Overlap(Check):
             mine = second == direction
             most = largest_difference(method.context.coding, rows[mine, 3:], left[mine])
             differ = f" They differ most in {most}." if most else ""
-            group, other = (f"{row.attribute} = {name}" for name in (row.group, row.other))
-            about = f"{left_out:,} of {row.people:,} people with {group} have no comparable {other}"
+            group, other = Names(method.settings.labels).both(row)
+            about = f"{left_out:,} of {row.people:,} {group} have no comparable {other}"
             if row.clipped:
                 about += f" (of people like {row.clipped:,} of them 99 % are of one group)"
             notes.append(f"{about}: left out.{differ}")

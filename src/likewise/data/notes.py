@@ -48,12 +48,12 @@ def _gaps(table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
             )
 
 
-def left_out_notes(dropped: Mapping[str, int]) -> tuple[str, ...]:
+def left_out_notes(dropped: Mapping[str, int], whose: str = "") -> tuple[str, ...]:
     """Return how many rows were left out on request, and why; nothing if there are none."""
     reasons = few([f"{reason} ({count:,})" for reason, count in dropped.items()])
     total = sum(dropped.values())
-    verb = "row is" if total == 1 else "rows are"
-    return (f"{total:,} {verb} left out: {reasons}.",) if total else ()
+    rows, verb = ("row", "is") if total == 1 else ("rows", "are")
+    return (f"{total:,} {rows} {whose}{verb} left out: {reasons}.",) if total else ()
 
 
 def _repeated_rows(survey: Survey) -> Iterator[str]:

@@ -430,6 +430,7 @@ def read_pool(
     cluster: str | None = None,
     id: str | None = None,
     csv: Csv | Mapping[str, Any] | None = None,
+    drop_missing: bool = False,
     **roles: Any,
 ) -> AuditData:
     """Read a reference sample: people other than the audited, in the same columns and groups.
@@ -437,9 +438,9 @@ def read_pool(
     Columns that only the pool has are left out, and types are those of the audited people.
     Whoever is audited, or of an audited cluster, leaves the pool and is counted in ``dropped``.
     Without the label, cluster or id of the audited people (``source``) it is read all the same;
-    labels are kept only if everyone has one.
+    labels are kept only if everyone has one. ``drop_missing`` as for the audited people.
     """
-    schema = source.schema()
+    schema, encoder = source.schema(), getattr(source, "encoder", None)
     if isinstance(pool, AuditData):
         found = pool.in_columns()
     else:
@@ -453,6 +454,11 @@ def read_pool(
         people = as_source(opened, raw=True, unlabelled=True, **named)
         found, _ = people.rows(0, opened.n_rows)
     found = dataclasses.replace(found, table=_same_types(found.table, schema))
+    if drop_missing:
+        needed = Roles(**roles).candidates(found.table.column_names)
+        needed = needed if encoder is None else encoder.complete_columns
+        complete, dropped = complete_rows(found.table, needed, drop=True)
+        found = dataclasses.replace(found.take(complete), dropped=dropped)
     for role in ("id", "cluster"):
         theirs, ours = getattr(found, role), source.everyone(role)
         if theirs is not None and ours is not None:
@@ -460,7 +466,9 @@ def read_pool(
             gone = {f"{role} is audited": int(both.sum())} if both.any() else {}
             found = dataclasses.replace(found.take(~both), dropped={**found.dropped, **gone})
     if not len(found):
-        raise InvalidData("Everyone in the pool is audited. Give other people (--pool).")
+        raise InvalidData(
+            "Everyone in the pool is audited, or misses a value. Give other people (--pool)."
+        )
     return found
 
 

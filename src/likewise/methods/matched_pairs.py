@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from typing_extensions import override
 
 from likewise.audit_data import AuditData, joined
-from likewise.data.notes import pool_notes
+from likewise.data.notes import left_out_notes, pool_notes
 from likewise.data.source import Blocks, PeopleSource, read_pool
 from likewise.errors import InvalidSettings, printable
 from likewise.loss import CustomLoss, decide, probabilities
@@ -178,6 +178,7 @@ class MatchedPairs(Method):
             pool_groups[name] = group_codes(groups[name], pool.people.protected[name])
         compared = tuple(dict.fromkeys([*keep, *asked.columns]))
         notes = pool_notes(people, pool.people, compared) if pool.given else ()
+        notes += left_out_notes(pool.people.dropped if pool.given else {}, "of the pool ")
         context = PairContext(
             pool=pool.table,
             keep=keep,
@@ -769,7 +770,7 @@ def _reference_sample(setup: Setup) -> ReferenceSample:
     """Return the reference sample: the one given, everyone in halves, or people drawn."""
     settings, survey, source = setup.settings, setup.survey, setup.source
     if setup.pool is not None:
-        wanted = ("label", "protected", "cluster", "id", "bins", "csv")
+        wanted = ("label", "protected", "cluster", "id", "bins", "csv", "drop_missing")
         named = {name: getattr(settings.columns, name) for name in wanted}
         return ReferenceSample(read_pool(setup.pool, source, **named), True)
     if survey.n <= MOST_HALVED:
@@ -917,7 +918,7 @@ def build_pairs_record(
         pool_size=len(bound.pool),
         pool_given=bound.pool.given,
         pool_sha256=bound.pool.people.fingerprint() if bound.pool.given else "",
-        in_pool=sum(bound.pool.people.dropped.values()),
+        in_pool=sum(n for why, n in bound.pool.people.dropped.items() if why.endswith("audited")),
         repeated_rows=bound.survey.repeated,
         comparisons=tuple(comparisons),
         shown=tuple(shown),

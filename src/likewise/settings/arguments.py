@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from likewise.errors import InvalidSettings
-from likewise.settings import Settings
+from likewise.settings import Settings, make_settings
 from likewise.settings.choices import METHODS, check_names, function_name, note
 
 COLUMNS = ("label", "protected", "may_matter", "label_map", "bins", "output")
@@ -21,17 +21,22 @@ PLACES: Mapping[str, str] = {
 
 
 def resolve_settings(
-    settings: Settings | None, *, trust: bool = False, paper: bool = False, **arguments: Any
+    settings: Any, *, trust: bool = False, paper: bool = False, **arguments: Any
 ) -> tuple[Settings, Any]:
     """Return the settings with the arguments in them, and the method that was handed over.
 
     Parameters
     ----------
+    settings
+        `likewise.Settings`, their sections as a dictionary, or None.
     arguments
         Those of `likewise.audit`; one that was not given is `None` or empty.
     """
-    base, made = settings or Settings(), None
-    given = {name: value for name, value in arguments.items() if value is not None}
+    plain = settings is None or isinstance(settings, dict)
+    base: Any = make_settings(settings or {}) if plain else settings
+    if not isinstance(base, Settings):
+        raise InvalidSettings(f"settings is {settings!r:.60}. Give likewise.Settings(…).")
+    made, given = None, {name: value for name, value in arguments.items() if value is not None}
     for name in ("protected", "may_matter"):
         names = given.pop(name, ())  # one name, or a list, an index, an array
         names = [names] if isinstance(names, str) and names else list(map(str, names))
