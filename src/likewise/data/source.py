@@ -453,12 +453,13 @@ def read_pool(
         named = {"label": label, "cluster": cluster, "id": id, "ignore": unasked, **roles}
         people = as_source(opened, raw=True, unlabelled=True, **named)
         found, _ = people.rows(0, opened.n_rows)
-    found = dataclasses.replace(found, table=_same_types(found.table, schema))
+    table = _same_types(found.table, schema)
+    found = dataclasses.replace(found, table=table)
     if drop_missing:
-        needed = Roles(**roles).candidates(found.table.column_names)
+        needed = Roles(**roles).candidates(table.column_names)
         needed = needed if encoder is None else encoder.complete_columns
-        complete, dropped = complete_rows(found.table, needed, drop=True)
-        found = dataclasses.replace(found.take(complete), dropped=dropped)
+        complete, dropped = complete_rows(table, needed, drop=True)
+        found = dataclasses.replace(found.take(complete), dropped={**found.dropped, **dropped})
     for role in ("id", "cluster"):
         theirs, ours = getattr(found, role), source.everyone(role)
         if theirs is not None and ours is not None:

@@ -240,7 +240,7 @@ def split_columns(
     if len(table.shape) != 2 or table.shape[1] == features:
         return X, {}
     known: Sequence[Any] = table.columns if framed else range(table.shape[1])
-    wanted = [names] if isinstance(names, str | int | np.integer) else list(names)
+    wanted: list[Any] = [names] if isinstance(names, str | int | np.integer) else list(names)
     for name in wanted:
         if name not in known:
             few = f" Columns: {', '.join(map(str, known))}." if len(known) <= 20 else ""
