@@ -200,8 +200,7 @@ def test_a_loss_of_ones_own_is_named_on_the_command_line(folder, parts, tmp_path
     parts[0][["a", "b", "c", "group", "amount"]].to_csv(tmp_path / "people.csv", index=False)
     command = [
         tmp_path / "line.joblib", tmp_path / "people.csv", "--label", "amount", "--protected",
-        "group", "--loss", "scoring:pair", "--set", "method.name=reach",
-        "--set", "method.budget=8",
+        "group", "--loss", "scoring:pair", "--set", "method.name=reach", "--set", "method.budget=8",
         "--set", "metric.placebos=0", "--set", "metric.groups=2", "--checks", "core",
     ]  # fmt: skip
     failed(run("audit", *command), "--trust")

@@ -33,14 +33,6 @@ TEXT = {".py", ".md", ".toml", ".txt", ".cff", ".yaml", ".yml", ".html", ".css",
 MACHINE_PATH = re.compile(r"(?<![\w.:/~$)}])/(?:home|root|Users|work|opt|tmp|mnt)/\w")
 
 
-def test_rooms_import_only_what_they_may() -> None:
-    command = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run(
-        [command, "--no-cache", "--no-logo"], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("module", ["likewise", "likewise.cli", "likewise.settings"])
 def test_importing_the_surface_leaves_heavy_libraries_out(module: str) -> None:
     assert HEAVY.isdisjoint(loaded(f"import sys, {module}"))

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from likewise.errors import MissingExtra, import_optional
-
 ROOT = Path(__file__).resolve().parents[1]
 
 WITHOUT = """
@@ -67,12 +65,3 @@ def test_what_needs_torch_says_how_to_get_it(code, words):
     assert last.startswith("likewise.errors.MissingExtra")
     assert words in last
     assert last.endswith("needs torch, which is not installed: pip install 'likewise[torch]'.")
-
-
-def test_a_library_that_is_not_there_is_one_sentence():
-    with pytest.raises(MissingExtra) as caught:
-        import_optional("no_such_library_here.part", "plots", "A plot")
-    assert caught.value.name == "no_such_library_here"
-    assert str(caught.value) == (
-        "A plot needs no_such_library_here, which is not installed: pip install 'likewise[plots]'."
-    )

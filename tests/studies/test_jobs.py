@@ -14,13 +14,15 @@ JOBS = {f"factorial {n}": (math.factorial, (n,)) for n in range(6)}
 EXPECTED = {f"factorial {n}": math.factorial(n) for n in range(6)}
 
 
-def test_jobs_give_their_results_in_order_and_finished_ones_are_not_run_again(tmp_path):
-    seen, journal = [], FinishedJobs(tmp_path / "j", "k")
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_jobs_give_their_results_in_order_and_finished_ones_are_not_run_again(tmp_path, workers):
+    seen, journal, before = [], FinishedJobs(tmp_path / "j", "k"), dict(os.environ)
     found = run_jobs(
-        JOBS, journal, workers=1, words="counting", progress=lambda *told: seen.append(told)
+        JOBS, journal, workers=workers, words="counting", progress=lambda *told: seen.append(told)
     )
     assert list(found.items()) == list(EXPECTED.items())
     assert (seen[0], seen[-1]) == (("counting", 0, 6), ("counting", 6, 6))
+    assert dict(os.environ) == before
     # These would fail if they were run.
     again = dict.fromkeys(JOBS, (operator.truediv, (1, 0)))
     assert run_jobs(again, journal, workers=1, words="") == EXPECTED
@@ -39,14 +41,6 @@ def test_a_job_that_cannot_be_done_is_one_sentence_and_costs_no_finished_job(
     with pytest.raises(Untrustworthy, match=r"'breaks' failed 3 times .*what is done so far is ke"):
         run_jobs(jobs, journal, workers=workers, words="")
     assert journal.read()["before"] == 6
-
-
-@pytest.mark.slow
-def test_processes_give_the_same_and_leave_the_environment_alone(tmp_path):
-    before = dict(os.environ)
-    found = run_jobs(JOBS, FinishedJobs(tmp_path / "j", "k"), workers=2, words="")
-    assert found == EXPECTED
-    assert dict(os.environ) == before
 
 
 def test_what_was_added_is_read_again_and_pieces_of_other_choices_are_left_alone(tmp_path):
