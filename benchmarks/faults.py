@@ -34,7 +34,8 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import likewise
-from likewise.data.source import Blocks, Source
+from likewise import session
+from likewise.data.source import Blocks
 from likewise.errors import LikewiseError
 
 PEOPLE, BLOCK = 1200, 128
@@ -380,7 +381,7 @@ def main() -> None:
     ray = not (asked.without_ray or asked.quick) and importlib.util.find_spec("ray") is not None
     names = [name for name in EXECUTORS if ray or name != "ray"]
     cases = [(method, executor) for executor in names for method in METHODS]
-    Source.blocks = lambda self, size: Blocks(self, min(size, BLOCK))  # type: ignore[method-assign]
+    session.Blocks = lambda source, size: Blocks(source, min(size, BLOCK))  # type: ignore
     with tempfile.TemporaryDirectory(prefix="likewise-faults-") as name:
         folder = Path(name)
         os.chmod(folder, 0o755)

@@ -18,7 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
-from likewise.data.source import Blocks, Source
+from likewise import session
+from likewise.data.source import Blocks
 from likewise.errors import InvalidSettings
 from likewise.methods import perturbation
 from likewise.settings import Settings
@@ -118,7 +119,7 @@ def stop(what, count, total):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 256 people, so that there are ten."""
-    monkeypatch.setattr(Source, "blocks", lambda self, size: Blocks(self, min(size, 256)))
+    monkeypatch.setattr(session, "Blocks", lambda source, size: Blocks(source, min(size, 256)))
 
 
 def model_for(name, fitted):
@@ -163,7 +164,7 @@ class Backwards(likewise.executors.Executor):
 
 @pytest.mark.parametrize("size", [256, 32])  # each block a task, and tasks of sixteen
 def test_the_order_in_which_blocks_are_done_changes_no_digit(size, files, fitted, monkeypatch):
-    monkeypatch.setattr(Source, "blocks", lambda self, _: Blocks(self, size))
+    monkeypatch.setattr(session, "Blocks", lambda source, _: Blocks(source, size))
     runs = likewise.executors.Inline(), Backwards()
     one, two = (audit(fitted, files["one"], "gradient_flow", executor=run) for run in runs)
     assert plain(one.record) == plain(two.record)
