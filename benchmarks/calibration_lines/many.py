@@ -1,4 +1,4 @@
-"""Many questions and many looks: stopping times, groups, and the monitor."""
+"""Many questions and many looks: groups, and the monitor."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -9,67 +9,14 @@ from scipy.stats import norm
 from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
 from calibration_lines.adult_networks import network_ratios
 from calibration_lines.designs import outcomes_of
-from calibration_lines.learned_metric import moved_margin
-from calibration_lines.loss_ratios import estimates
 from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
 from likewise.record import GroupRecord
 from likewise.settings import Settings
-from likewise.stats.estimate import hall
 from likewise.stats.monitor import BettingTest, WealthState, play
 from likewise.stats.tally import Tally
 
-TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0)
-MARGINS = {"sure of little": (1.0, 1.5), "sure of much": (3.0, 2.0)}
-"""Mean and standard deviation of the margins of a logistic model."""
-
 ROWS, EVERY = 9000, 100
-
-
-def flowed(margins: np.ndarray) -> np.ndarray:
-    """Return excess ratios R - 1 of a logistic model under the free flow, at all TIMES."""
-    before = np.logaddexp(0, -margins)
-    after = (np.logaddexp(0, -moved_margin(margins, time)) for time in TIMES)
-    return np.stack([loss / before - 1 for loss in after], axis=1)
-
-
-@line
-def horizons(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
-    """Take the best of seven horizons, each at a seventh of the level, at the tolerance at each."""
-    for population, (mean, sd) in MARGINS.items():
-        grid = np.linspace(mean - 9 * sd, mean + 9 * sd, 8001)
-        weight = norm.pdf(grid, mean, sd)
-        expected = weight @ flowed(grid) / weight.sum()
-        for n in (400, 1000):
-            seen = []
-            for _ in range(effort.inversions):
-                excess = flowed(rng.normal(mean, sd, n)) / expected
-                seen.append(_judged(1 + (DELTA - 1) * excess))
-            rates = np.mean(seen, axis=0)
-            names = ("Bonferroni, Hall", "Bonferroni, paper's z", "best of 7, Hall", "best of 7, z")
-            for k, name in enumerate(names):
-                yield Row(
-                    name,
-                    f"7 horizons, {population}",
-                    n,
-                    len(seen),
-                    size=float(rates[k]),
-                    coverage=float(rates[4]) if k == 0 else np.nan,
-                    bars=(Bar("size", high=0.065),) if k < 2 else (),
-                )
-
-
-def _judged(ratios: np.ndarray) -> list[bool]:
-    """Return whether shared and single bounds accuse, by Hall and by z; and coverage."""
-    single, each = estimates(ratios.T), ALPHA / len(TIMES)
-    ends = [hall(e).interval(each) for e in single]
-    return [
-        any(hall(e).lower_bound(each) > DELTA for e in single),
-        any(e.lower_bound(each) > DELTA for e in single),
-        any(hall(e).lower_bound(ALPHA) > DELTA for e in single),
-        any(e.lower_bound(ALPHA) > DELTA for e in single),
-        all(low <= DELTA <= high for low, high in ends),
-    ]
 
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
