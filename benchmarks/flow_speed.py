@@ -24,6 +24,8 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+# NumPy's BLAS takes the kernels of this processor, as torch's does.
+os.environ.pop("OPENBLAS_CORETYPE", None)
 
 import numpy as np
 import torch

@@ -22,6 +22,8 @@ from likewise.methods.flow_field import Coordinates, FlowField
 from likewise.methods.solvers import State
 from likewise.models.base import Affine, Model
 
+THIN = 3  # so many rows are multiplied faster one by one
+
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -218,4 +220,7 @@ class NetworkField(FlowField):
         np.add(np.matmul(self.first.into, x, out=entry), self.h0, out=entry)
         slope, velocity = (out[:width], out[width:]) if self.slope is None else (self.slope, out)
         self.backprop.gradient(slope)
-        np.matmul(self.first.back, slope, out=velocity)
+        if len(velocity) > THIN:
+            np.matmul(self.first.back, slope, out=velocity)
+        else:
+            np.matmul(self.first.back[:, None], slope, out=velocity[:, None])

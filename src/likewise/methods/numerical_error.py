@@ -8,7 +8,7 @@ solutions are compared with one that does, and that is itself halved until littl
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -35,6 +35,8 @@ FEWEST_STEPS, SHORT, FINE, RESOLVING, FINEST = 24, 64, 64, 8.0, 2048
 kinks is tried, too; those of a fine solution before they are halved, none of them longer than eight
 times the time in which the penalty pulls people back, unless that would be more than a quarter of
 the last; and the most that steps are halved to."""
+
+ROUNDED = 4  # one person in so many is solved again in float64
 
 SAFETY, SURE, UNSEEN = 2.0, 0.995, 6.0
 """Differences count twice, chance is allowed for at this level on either side, and so is one person
@@ -80,28 +82,38 @@ def choose_steps(
     # Differences between steps are far above the rounding of float32, which takes half as long.
     quick = GradientFlow.single if model.network else dataclasses.replace
     steps = fine_steps(flow, metric)
-    coarse, fine = (some.after(quick(fine_flow(flow, metric, s))) for s in (steps // 2, steps))
-    value, spread = some.value(fine)
+    solved = {n: some.after(quick(fine_flow(flow, metric, n))) for n in (steps // 2, steps)}
+    value, spread = some.value(solved[steps])
     std_error = spread / math.sqrt(total)
     tolerated = max(TARGET * std_error, NEGLIGIBLE * abs(value - 1))
-    while (still := sum(some.change(coarse, fine))) > 2 * tolerated and 2 * steps <= FINEST:
+    while (still := sum(some.change(solved[steps // 2], solved[steps]))) > 2 * tolerated:
+        if 2 * steps > FINEST:
+            break
         steps *= 2
-        coarse, fine = fine, some.after(quick(fine_flow(flow, metric, steps)))
+        solved[steps] = some.after(quick(fine_flow(flow, metric, steps)))
+    fine = solved[steps]
+    coarser = {n: some.change(after, fine)[0] for n, after in solved.items()}
     unseen = UNSEEN * spread / total if len(rows) < total else 0.0
-    for candidate in _candidates(flow, metric, steps):
+    candidate = _cheapest(flow, metric)
+    while True:
         after = some.after(quick(candidate))
         change, chance = some.change(after, fine)
-        if still > 2 * tolerated or (change <= tolerated and chance <= 2 * tolerated):
+        enough = change <= tolerated and chance <= 2 * tolerated
+        if enough or flow.steps is not None or still > 2 * tolerated:
             break
+        if len(candidate.grid(metric)) >= steps:
+            break
+        candidate = _finer(candidate, metric, change, coarser, tolerated)
     # Steps that somebody chose are computed in float64, and so are models not computed here.
     rounding = 0.0
-    if model.network:
-        exact = some.after(candidate)
-        rounding = sum(some.change(after, exact))
-        if flow.steps is None and rounding <= tolerated:
-            candidate = candidate.single()
-        else:
-            (change, chance), rounding = some.change(exact, fine), 0.0
+    if model.network and flow.steps is None:
+        part = slice(None, None, ROUNDED)
+        few = FlowSample(model, metric, some.x[part], some.y[part], some.share[part], threads)
+        rounding = sum(few.change(after[part], few.after(candidate)))
+    if model.network and flow.steps is None and rounding <= tolerated:
+        candidate = candidate.single()
+    elif model.network:
+        (change, chance), rounding = some.change(some.after(candidate), fine), 0.0
     error = SAFETY * change + chance + still + unseen + rounding
     # The penalty alone has this Lipschitz constant.
     power = flow.rate(metric) * flow.time / math.log(10) if metric.quadratic else 0.0
@@ -122,19 +134,35 @@ def choose_steps(
     )
 
 
-def _candidates(flow: GradientFlow, metric: FairMetric, most: int) -> Iterator[GradientFlow]:
-    """Yield flows whose steps are settled, the cheapest first."""
+def _cheapest(flow: GradientFlow, metric: FairMetric) -> GradientFlow:
+    """Return the flow with the fewest steps that are worth trying, if it leaves them open."""
     if flow.steps is not None:
-        yield flow
-        return
+        return flow
     # Explicit solvers begin where they are stable.
-    steps = len(flow.grid(metric)) if flow.method(metric) in EXPLICIT else FEWEST_STEPS
-    while steps <= most // 2:
-        yield dataclasses.replace(flow, steps=steps)
-        if flow.method(metric) == "exponential" and steps > SHORT:
-            yield dataclasses.replace(flow, solver="exponential_euler", steps=steps)
-        steps = (3 * steps + 1) // 2
-    yield dataclasses.replace(flow, solver=fine_flow(flow, metric, most).solver, steps=most)
+    explicit = flow.method(metric) in EXPLICIT
+    return dataclasses.replace(flow, steps=len(flow.grid(metric)) if explicit else FEWEST_STEPS)
+
+
+def _finer(
+    flow: GradientFlow,
+    metric: FairMetric,
+    error: float,
+    coarser: Mapping[int, float],
+    tolerated: float,
+) -> GradientFlow:
+    """Return the flow with more steps, by a solver for kinks if that is more exact.
+
+    ``coarser`` are the errors of its solutions with so many steps.
+    """
+    most, steps = max(coarser), (3 * len(flow.grid(metric)) + 1) // 2
+    if flow.method(metric) == "exponential" and steps > SHORT and error > coarser[min(coarser)]:
+        flow = dataclasses.replace(flow, solver="exponential_euler")
+        # Between the last that is not exact enough, and the first that is.
+        first = min((n for n, worse in coarser.items() if worse <= tolerated), default=most)
+        steps = max(steps, round(first / math.sqrt(2)))
+    if steps > most // 2:
+        return dataclasses.replace(flow, solver=fine_flow(flow, metric, most).solver, steps=most)
+    return dataclasses.replace(flow, steps=steps)
 
 
 def fine_steps(flow: GradientFlow, metric: FairMetric) -> int:

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -19,7 +19,7 @@ State = Float[np.ndarray, "r n"]
 """One row a coordinate, one column a person: this layout suits the matrix products best."""
 
 Steps = tuple[float, ...]
-Step = Callable[[np.ndarray], np.ndarray]
+Step = Callable[[], np.ndarray]
 
 
 class SemilinearField(abc.ABC):
@@ -37,9 +37,9 @@ class SemilinearField(abc.ABC):
 class Solver:
     """A method of one step, or of more, whose stepper remembers the steps before.
 
-    ``stepper`` returns the function that takes a state one step of a given length further; what
-    that returns is overwritten by its call after next, for fresh memory for every step would cost
-    more than the arithmetic. ``order`` says how fast the error falls with the step,
+    ``stepper`` returns the function that takes a state one step of a given length further with
+    every call; what that returns is overwritten by its call after next, for fresh memory for every
+    step would cost more than the arithmetic. ``order`` says how fast the error falls with the step,
     ``evaluations`` how often a step evaluates the field, and ``at_start`` how much more often the
     first one does.
     """
@@ -51,14 +51,15 @@ class Solver:
 
 
 def _euler(field: SemilinearField, x: State, h: float) -> Step:
-    slope, ends = np.empty_like(x), _in_turns(x)
+    places = _places(x, 1)
     # x + h (N − a x), with the linear part taken together.
-    left = (1 - h * field.rates)[:, None]
+    weight = np.stack([1 - h * field.rates, np.full_like(field.rates, h)], axis=1)[:, None]
+    turns = itertools.cycle(((0, -1, weight), (-1, 0, weight[..., ::-1].copy())))
 
-    def step(x: State) -> State:
-        field.nonlinear(x, slope)
-        end = np.multiply(x, left, out=next(ends))
-        return np.add(end, np.multiply(slope, h, out=slope), out=end)
+    def step() -> State:
+        now, after, weight = next(turns)
+        field.nonlinear(places[now], places[1])
+        return _combined(places, weight, after)
 
     return step
 
@@ -69,12 +70,14 @@ def _rk4(field: SemilinearField, x: State, h: float) -> Step:
         field.nonlinear(x, out)
         return out - field.rates[:, None] * x
 
-    def step(x: State) -> State:
+    def step() -> State:
+        nonlocal x
         k1 = velocity(x)
         k2 = velocity(x + h / 2 * k1)
         k3 = velocity(x + h / 2 * k2)
         k4 = velocity(x + h * k3)
-        return x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+        x = x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+        return x
 
     return step
 
@@ -90,25 +93,19 @@ SLOW = 1e-3
 
 def _adams(field: SemilinearField, x: State, h: float, *, lines: bool) -> Step:
     rates = field.rates.astype(np.float64).tobytes()
-    decay, full, correction, weights = _adams_weights(h, rates, x.dtype, lines)
-    past = np.zeros((LAGS, *x.shape), dtype=x.dtype)
-    scratch, ends, taken = np.empty_like(x), _in_turns(x), 0
+    correction, weights = _adams_weights(h, rates, x.dtype, lines)
+    places, taken = _places(x, LAGS), 0
+    past = places[1:-1]
 
-    def step(x: State) -> State:
+    def step() -> State:
         nonlocal taken
-        newest, end = taken % LAGS, next(ends)
-        field.nonlinear(x, past[newest])
-        if taken:
-            lag = (newest - np.arange(LAGS)) % LAGS
-            weight = weights[min(taken, LAGS - 1)][:, None, lag]
-            np.matmul(weight, past.transpose(1, 0, 2), out=end[:, None])
-        else:
-            np.multiply(past[0], full, out=end)
-        np.add(end, np.multiply(x, decay, out=scratch), out=end)
+        now, after = (-1, 0) if taken % 2 else (0, -1)
+        field.nonlinear(places[now], past[taken % LAGS])
+        end = _combined(places, weights[min(taken, LAGS + taken % LAGS)], after)
         if not taken:
-            for before, after in itertools.pairwise(past[:3]):
-                field.nonlinear(end, after)
-                end += correction * (after - before)
+            for before, again in itertools.pairwise(past[:3]):
+                field.nonlinear(end, again)
+                end += correction * (again - before)
         taken += 1
         return end
 
@@ -144,24 +141,42 @@ def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
 
 
 @functools.lru_cache(maxsize=64)
-def _adams_weights(h: float, rates: bytes, dtype: np.dtype, lines: bool) -> tuple[np.ndarray, ...]:
-    """Return the weights of a first step, and those of one to four evaluations, newest first.
+def _adams_weights(
+    h: float, rates: bytes, dtype: np.dtype, lines: bool
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the weight of a first step's corrections, and those of all places, step by step.
 
-    All blocks of people have the same.
+    From `LAGS` steps on they repeat themselves. All blocks of people have the same.
     """
     z = -h * np.frombuffer(rates)
     phi1, phi2, phi3, phi4 = (h * phi(k, z) for k in (1, 2, 3, 4))
     # Weights of N and its backward differences ∇N, ∇²N, ∇³N.
     parts = np.array([phi1, phi2, phi3 + phi2 / 2, phi4 + phi3 + phi2 / 3])
     parts[2 if lines else 1 :, -z > SLOW] = 0.0
-    weights = [parts[:known].T @ DIFFERENCES[:known] for known in range(1, LAGS + 1)]
-    single = (w[:, None].astype(dtype) for w in (phi(0, z), phi1, phi2))
-    return *single, np.array(weights, dtype=dtype)
+    found = []
+    for taken in range(2 * LAGS):
+        known = min(taken + 1, LAGS)
+        newest_first = parts[:known].T @ DIFFERENCES[:known]
+        past = list(newest_first[:, (taken - np.arange(LAGS)) % LAGS].T)
+        state = phi(0, z)
+        found.append(np.stack([*past, state] if taken % 2 else [state, *past], axis=1)[:, None])
+    return phi2[:, None].astype(dtype), [weight.astype(dtype) for weight in found]
 
 
-def _in_turns(x: State) -> Iterator[State]:
-    """Yield two arrays in turns, for the last state and the next one."""
-    return itertools.cycle((np.empty_like(x), np.empty_like(x)))
+def _places(x: State, lags: int) -> Float[np.ndarray, "k r n"]:
+    """Return memory for evaluations, between two places that hold the state in turns."""
+    places = np.zeros((lags + 2, *x.shape), dtype=x.dtype)
+    places[0] = x
+    return places
+
+
+def _combined(
+    places: Float[np.ndarray, "k r n"], weight: Float[np.ndarray, "r 1 q"], after: int
+) -> State:
+    """Write the next state to its place, all others weighted and added up in one product."""
+    others, end = (places[1:] if after == 0 else places[:-1]), places[after]
+    np.matmul(weight, others.transpose(1, 0, 2), out=end[:, None])
+    return end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +206,7 @@ def integrate(
             # Steps that differ by rounding are equal: a solver would begin anew at another.
             if step is None or abs(h - before) > 1e-12 * h:
                 before, step, started = h, solver.stepper(field, x, h), started + 1
-            after = step(x)
+            after = step()
             # One product is far cheaper than asking every number: it is not finite if one is not.
             if lost or not math.isfinite(np.vdot(after, after)):
                 finite &= np.isfinite(after).all(axis=0)
