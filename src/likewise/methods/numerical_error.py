@@ -94,26 +94,27 @@ def choose_steps(
     fine = solved[steps]
     coarser = {n: some.change(after, fine)[0] for n, after in solved.items()}
     unseen = UNSEEN * spread / total if len(rows) < total else 0.0
-    candidate = _cheapest(flow, metric)
+    # Explicit solvers begin where they are stable.
+    first = len(flow.grid(metric)) if flow.method(metric) in EXPLICIT else FEWEST_STEPS
+    candidate = flow if flow.steps is not None else dataclasses.replace(flow, steps=first)
     while True:
         after = some.after(quick(candidate))
         change, chance = some.change(after, fine)
-        enough = change <= tolerated and chance <= 2 * tolerated
-        if enough or flow.steps is not None or still > 2 * tolerated:
+        if flow.steps is not None or still > 2 * tolerated or len(candidate.grid(metric)) >= steps:
             break
-        if len(candidate.grid(metric)) >= steps:
+        if change <= tolerated and chance <= 2 * tolerated:
             break
         candidate = _finer(candidate, metric, change, coarser, tolerated)
     # Steps that somebody chose are computed in float64, and so are models not computed here.
-    rounding = 0.0
+    rounding = math.inf if model.network else 0.0
     if model.network and flow.steps is None:
         part = slice(None, None, ROUNDED)
         few = FlowSample(model, metric, some.x[part], some.y[part], some.share[part], threads)
         rounding = sum(few.change(after[part], few.after(candidate)))
-    if model.network and flow.steps is None and rounding <= tolerated:
-        candidate = candidate.single()
-    elif model.network:
+    if rounding > tolerated:
         (change, chance), rounding = some.change(some.after(candidate), fine), 0.0
+    elif model.network:
+        candidate = candidate.single()
     error = SAFETY * change + chance + still + unseen + rounding
     # The penalty alone has this Lipschitz constant.
     power = flow.rate(metric) * flow.time / math.log(10) if metric.quadratic else 0.0
@@ -132,15 +133,6 @@ def choose_steps(
         precision=str(candidate.dtype),
         note=note,
     )
-
-
-def _cheapest(flow: GradientFlow, metric: FairMetric) -> GradientFlow:
-    """Return the flow with the fewest steps that are worth trying, if it leaves them open."""
-    if flow.steps is not None:
-        return flow
-    # Explicit solvers begin where they are stable.
-    explicit = flow.method(metric) in EXPLICIT
-    return dataclasses.replace(flow, steps=len(flow.grid(metric)) if explicit else FEWEST_STEPS)
 
 
 def _finer(
