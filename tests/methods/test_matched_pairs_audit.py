@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 import likewise
 from helpers import run
 from likewise.errors import InvalidData, InvalidSample, InvalidSettings
+from likewise.methods import matched_pairs
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
@@ -152,6 +153,23 @@ def test_three_groups_are_compared_two_by_two():
     assert pairs == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
     assert record.verdict == "evidence"
     assert {record.matched_pairs.leading.group, record.matched_pairs.leading.other} == {"a", "c"}
+
+
+def test_people_drawn_as_the_reference_sample_are_left_out_of_the_audit(monkeypatch):
+    monkeypatch.setattr(matched_pairs, "MOST_HALVED", 1000)
+    monkeypatch.setattr(matched_pairs, "DRAWN", 1500)
+    draw, drawn = matched_pairs._reference_sample, []
+    kept = "_reference_sample", lambda setup: drawn.append(draw(setup)) or drawn[-1]
+    monkeypatch.setattr(matched_pairs, *kept)
+    frame = people(0, 4000)
+    frame.loc[frame.sample(400, random_state=0).index, "town"] = np.nan
+    settings = FAST.changed(columns__drop_missing=True)
+    known = likewise.read(frame, label="paid", protected="sex", drop_missing=True)
+    for form, choices in ((frame, {}), (known, {"label": None, "protected": ()})):
+        rows = set(audit(TOWN, form, settings, **choices).rows["row"].to_pylist())
+        pool = set(drawn[-1].people.row.tolist())
+        assert not rows & pool
+        assert rows | pool == set(known.row.tolist())
 
 
 def test_missing_values_of_what_may_matter_are_a_value_of_their_own():

@@ -785,7 +785,9 @@ def _reference_sample(setup: Setup) -> ReferenceSample:
     sample = dataclasses.replace(
         drawn.sample.in_columns(), source=f"{len(drawn.sample):,} of the people audited"
     )
-    return ReferenceSample(sample, False, positions=np.sort(drawn.places))
+    # Places count rows that were left out, and positions of people do not.
+    positions = drawn.places - np.searchsorted(drawn.left_out, drawn.places)
+    return ReferenceSample(sample, False, positions)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
