@@ -41,17 +41,15 @@ def people(seed, n=900, groups=("f", "m")):
 class Rule:
     """A model that is a function of columns; 1 is what people want."""
 
-    classes_ = np.array([0, 1])
-
-    def __init__(self, columns, rule):
+    def __init__(self, columns, rule, classes=2):
         self.feature_names_in_, self.rule = np.array(columns), rule
+        self.classes_ = np.arange(classes)
 
     def predict(self, frame):
         return self.rule(*(np.asarray(frame[name]) for name in self.feature_names_in_)).astype(int)
 
     def predict_proba(self, frame):
-        decided = self.predict(frame)
-        return np.column_stack([1 - decided, decided]).astype(float)
+        return np.eye(len(self.classes_))[self.predict(frame)]
 
 
 TOWN = Rule(["income", "town"], lambda income, town: income + town > 0.5)
@@ -170,6 +168,14 @@ def test_people_drawn_as_the_reference_sample_are_left_out_of_the_audit(monkeypa
         pool = set(drawn[-1].people.row.tolist())
         assert not rows & pool
         assert rows | pool == set(known.row.tolist())
+
+
+def test_of_several_classes_the_people_shown_are_those_of_the_class_that_changes():
+    rule = Rule(["income", "town"], lambda a, b: np.where(a < -1, 0, 1 + (b > 0.5)), classes=3)
+    frame, pool = people(0).assign(paid=np.arange(900) % 3), people(1, 1500)
+    shown = audit(rule, frame, pool=pool, favourable=None).record.matched_pairs.people
+    assert {person.outcome for person in shown} <= {"1", "2"}
+    assert min(abs(person.swapped - person.own) for person in shown) > 0.5
 
 
 def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
