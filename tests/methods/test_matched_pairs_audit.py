@@ -127,21 +127,29 @@ def test_direct_use_of_the_attribute_is_flagged_with_the_share_it_changes():
     assert (leading.group, leading.favourable_own) == ("f", pytest.approx(0, abs=0.02))
 
 
-def test_weights_count_people_and_clusters_widen_the_interval():
+def test_weights_count_people_and_clusters_widen_the_interval(found):
     frame = people(0)
     twice = pd.concat([frame, frame[frame.sex == "f"]], ignore_index=True)
     pool = people(1, 1500)
     weighted = frame.assign(w=np.where(frame.sex == "f", 2.0, 1.0))
-    by_weight = audit(TOWN, weighted, pool=pool, weights="w").record.matched_pairs.comparisons
+    by_weight = audit(TOWN, weighted, pool=pool, weights="w")
     by_rows = audit(TOWN, twice, pool=pool).record.matched_pairs.comparisons
-    for one, two in zip(by_weight, by_rows, strict=True):
+    for one, two in zip(by_weight.record.matched_pairs.comparisons, by_rows, strict=True):
         assert one.raw_group == pytest.approx(two.raw_group)
         assert one.own == pytest.approx(two.own, abs=0.03)
     tied = pd.concat([frame] * 3, ignore_index=True).assign(home=np.tile(np.arange(900), 3))
     loose = audit(TOWN, tied.drop(columns="home"), pool=pool).record.matched_pairs.leading
-    strict = audit(TOWN, tied, pool=pool, clusters="home").record.matched_pairs.leading
+    tied = audit(TOWN, tied, pool=pool, clusters="home")
+    strict = tied.record.matched_pairs.leading
     assert strict.own == pytest.approx(loose.own, abs=1e-9)
     assert strict.std_error > loose.std_error
+    # A monitor's promise holds for independent people alone.
+    for dependent, kind in ((by_weight, "weights"), (tied, "clusters")):
+        with pytest.raises(InvalidSample, match=f"people have {kind}, and a monitor bets on one"):
+            likewise.Monitor.from_audit(dependent)
+    uneven = found.rows.drop_columns("weight").append_column("weight", [range(len(found.rows))])
+    with pytest.raises(InvalidSample, match="rows have weights"):
+        likewise.Monitor.from_audit(found).update(uneven)
 
 
 def test_three_groups_are_compared_two_by_two():

@@ -190,7 +190,7 @@ class Bet(Part):
         """Return w of every person of this comparison."""
         keys = ("attribute", "group", "other")
         names = (f"{self.column}: own", f"{self.column}: swapped")
-        for name in (*keys, *names):
+        for name in (*keys, "weight", *names):
             if name not in rows.column_names:
                 raise InvalidSample(
                     f"These rows have no column {name!r}: audit by matched pairs with the same "
@@ -198,6 +198,7 @@ class Bet(Part):
                 )
         for name in keys:
             rows = rows.filter(pc.equal(rows[name], getattr(self, name)))
+        _check_independent("rows", len(rows["weight"].unique()) > 1)
         own, other = (rows[name].to_numpy(zero_copy_only=False) for name in names)
         if not (np.isfinite(own).all() and np.isfinite(other).all()):
             raise InvalidSample("A monitor drops nobody, and some rows are not finite. Mend them.")
@@ -328,6 +329,7 @@ class Monitor:
             raise InvalidSample(
                 "A monitor by matched pairs starts from an audit with a reference sample (--pool)."
             )
+        _check_independent("people", record.data.weighted, record.data.clusters > 0)
         rows = [row for row in part.comparisons if row.measure in ("decision", "score")]
         rows = [row for row in rows if not math.isnan(row.kappa) and row.degrees > 0]
         if not rows:
@@ -436,16 +438,19 @@ class Monitor:
         return monitor
 
 
+def _check_independent(what: str, weights: bool, clusters: bool = False) -> None:
+    if weights or clusters:
+        raise InvalidSample(
+            f"These {what} have {'weights' if weights else 'clusters'}, and a monitor bets on "
+            "one independent person at a time. Audit them at once, or without weights and clusters."
+        )
+
+
 def _ratios(rows: Outcomes | Float[np.ndarray, " n"], lo: float) -> Float[np.ndarray, " n"]:
     """Return loss ratios that can be bet on, or say why they cannot."""
     ratios = rows.ratio if isinstance(rows, Outcomes) else rows
     if isinstance(rows, Outcomes):
-        if rows.weight is not None or rows.cluster is not None:
-            kind = "weights" if rows.weight is not None else "clusters"
-            raise InvalidSample(
-                f"These outcomes have {kind}, and a monitor bets on one independent person at a "
-                "time. Audit them at once, or without weights and clusters."
-            )
+        _check_independent("outcomes", rows.weight is not None, rows.cluster is not None)
         if rows.about.get("task") == "regression":
             raise InvalidSample(
                 "The ratio of two squared errors has no finite mean, so a regression cannot be "
