@@ -273,8 +273,11 @@ def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
         again.update(audit(TOWN, people(26), pool=people(2, 1500)).rows)
     found.save(tmp_path / "first.json")
     audit(TOWN, people(27), pool=pool, outcomes=tmp_path / "rows.parquet")
-    said = run("monitor", tmp_path / "first.json", tmp_path / "rows.parquet").output
+    asked = ("monitor", tmp_path / "first.json", tmp_path / "rows.parquet")
+    said = run(*asked, "--delta", "1.25").output
     assert re.search(r"rows.parquet +\d+ people with sex = [fm] so far   smallest p ", said), said
+    other = run(*asked, "--delta", "2")
+    assert (other.exit_code, "--delta was 1.25 in the first" in other.stderr) == (2, True)
     calm = likewise.Monitor.from_audit(audit(FAIR, pool=pool))
     for seed in range(20, 24):
         calm.update(audit(FAIR, people(seed), pool=pool).rows)
