@@ -271,6 +271,11 @@ def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
         again.update(found.rows, source="20")
     with pytest.raises(InvalidSample, match="another audit: their pool is"):
         again.update(audit(TOWN, people(26), pool=people(2, 1500)).rows)
+    for one, rows in ((again, found.people), (likewise.Monitor(), found.rows)):
+        with pytest.raises(
+            InvalidSample, match=r"result.rows\); by .* start with Monitor.from_audit"
+        ):
+            one.update(rows)
     found.save(tmp_path / "first.json")
     audit(TOWN, people(27), pool=pool, outcomes=tmp_path / "rows.parquet")
     asked = ("monitor", tmp_path / "first.json", tmp_path / "rows.parquet")

@@ -145,6 +145,7 @@ def test_a_failed_save_leaves_the_old_state(tmp_path, monkeypatch, rng):
         (np.array([1.0, np.nan, np.inf]), "2 of 3 ratios are not finite.*nan, row 1"),
         (np.array([1.0, -0.5]), "1 of 2 ratios .*below lo = 0.*-0.5, row 1"),
         (np.array([]), "no rows"),
+        ([1.0, 2.0], r"takes no list. Give it the rows of an audit .*result.rows"),
         (outcomes_of([1.0, 2.0], weight=np.array([1.0, 2.0])), "weights"),
         (outcomes_of([1.0, 2.0], cluster=np.array([1, 1])), "clusters"),
         (outcomes_of([1.0, 2.0], about={"task": "regression"}), "regression"),
@@ -174,7 +175,7 @@ def test_rows_of_another_model_are_refused_by_what_their_file_says(tmp_path):
         about = {b"likewise.audit": json.dumps({"model": model, "settings_hash": "1f"}).encode()}
         pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **about}), path)
         if model == "aa":
-            monitor.update(Outcomes.read(path))
+            monitor.update(pq.read_table(path))
     with pytest.raises(InvalidSample, match="another audit: their model is 'bb'"):
         monitor.update(Outcomes.read(path))
 

@@ -6,7 +6,7 @@ cases instead of 5 %. A betting test does not (Ville's inequality).
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -343,20 +343,23 @@ class Monitor:
             monitor._audit["pool"] = part.pool_sha256
         return monitor
 
-    def update(
-        self, rows: Outcomes | Float[np.ndarray, " n"] | pa.Table, *, source: str | None = None
-    ) -> None:
+    def update(self, rows: Any, *, source: str | None = None) -> None:
         """Feed rows in the order in which they came: one a person, and comparison if there are any.
 
-        Of matched pairs they are the table that an audit with the same settings wrote; else
-        outcomes, or bare loss ratios. A piece with a bad row, from another audit, or with the name
-        (``source``) of one that was fed before, is refused whole.
+        They are those of an audit with the same settings (``result.rows``); other methods than
+        matched pairs take outcomes, or bare loss ratios, too. A piece with a bad row, from another
+        audit, or with the name (``source``) of one that was fed before, is refused whole.
         """
-        about: Mapping[str, Any] = rows.about if isinstance(rows, Outcomes) else {}
-        if self.bets:
-            values, about = {bet.name: bet.values(rows) for bet in self.bets}, provenance(rows)
-        else:
-            values = {"loss_ratio": _ratios(rows, self.lo)}
+        if isinstance(rows, pa.Table) and b"likewise.outcomes" in (rows.schema.metadata or {}):
+            rows = Outcomes.from_arrow(rows)
+        if not isinstance(rows, pa.Table if self.bets else Outcomes | np.ndarray):
+            raise InvalidSample(
+                f"This monitor takes no {type(rows).__name__}. Give it the rows of an audit with "
+                "the same settings (result.rows); by matched pairs, start with Monitor.from_audit."
+            )
+        about: Any = provenance(rows) if self.bets else getattr(rows, "about", {})
+        values = {bet.name: bet.values(rows) for bet in self.bets}
+        values = values or {"loss_ratio": _ratios(rows, self.lo)}
         if source is not None and source in self.sources:
             raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
         now = {name: about[name] for name in FIXED if about.get(name) not in (None, "")}
