@@ -924,7 +924,6 @@ def build_pairs_record(
         pool_given=bound.pool.given,
         pool_sha256=bound.pool.people.fingerprint() if bound.pool.given else "",
         in_pool=sum(n for why, n in bound.pool.people.dropped.items() if why.endswith("audited")),
-        repeated_rows=bound.survey.repeated,
         comparisons=tuple(comparisons),
         shown=tuple(shown),
         balance=tuple(_balance(bound, stats)),
