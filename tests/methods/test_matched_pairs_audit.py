@@ -173,9 +173,7 @@ def test_people_drawn_as_the_reference_sample_are_left_out_of_the_audit(monkeypa
     known = likewise.read(frame, label="paid", protected="sex", drop_missing=True)
     for form, choices in ((frame, {}), (known, {"label": None, "protected": ()})):
         rows = set(audit(TOWN, form, settings, **choices).rows["row"].to_pylist())
-        pool = set(drawn[-1].people.row.tolist())
-        assert not rows & pool
-        assert rows | pool == set(known.row.tolist())
+        assert sorted([*rows, *drawn[-1].people.row]) == known.row.tolist()
 
 
 def test_of_several_classes_the_people_shown_are_those_of_the_class_that_changes():
@@ -201,25 +199,13 @@ def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
 
 
 REFUSED = {
-    "labels in other words": (
-        {"frame": people(0).assign(paid=lambda t: np.where(t.paid, "good", "bad"))},
-        "--label-map",
-    ),
+    "labels in other words": ({"frame": people(0).assign(paid=list("no") * 450)}, "--label-map"),
     "a continuous attribute": ({"protected": "hours"}, "--bins"),
-    "the attribute may matter": (
-        {"may_matter": ["income", "sex"]},
-        "protected attribute, so it cannot be among the columns that may matter",
-    ),
-    "the label may matter": (
-        {"may_matter": ["income", "paid"]},
-        r"no column 'paid', which may matter \(what is named as label, weight, cluster or id",
-    ),
+    "the attribute may matter": ({"may_matter": ["sex"]}, "attribute, so it cannot be among the"),
+    "the label may matter": ({"may_matter": ["paid"]}, r"'paid', which may matter \(what is nam"),
     "no such column": ({"may_matter": ["incme"]}, "'income'"),
     "no such decision": ({"favourable": "2"}, "'2' is not a decision"),
-    "a pool that lacks a column": (
-        {"pool": people(1).drop(columns="town")},
-        "reference sample has no column 'town', which the model reads",
-    ),
+    "a pool of few columns": ({"pool": people(1).drop(columns="town")}, "sample has no .*'town'"),
 }
 
 
