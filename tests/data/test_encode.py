@@ -206,4 +206,6 @@ def test_dates_in_text_are_dates_and_identifiers_are_refused():
     assert np.allclose(np.diff(x[:, 0]), np.diff(x[:2, 0]))
     assert encoder.decode(x)["since"].to_pylist() == days.tolist()
     assert encoder.text_columns == {"since"}
+    with pytest.raises(InvalidData, match=r"'since' holds dates, and other text .*'unknown'"):
+        encoder.encode(frame.assign(since=["2020-01-01", "unknown"] * 40))
     assert len(Encoder.fit(frame, inputs=["name"]).features) == 80

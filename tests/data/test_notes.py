@@ -1,5 +1,7 @@
 """Notes on the data: each says one thing that is so, and nothing else is said."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -45,11 +47,15 @@ def test_repeated_rows_are_counted_unless_ids_tell_them_apart():
     assert notes(pd.concat([plain(), plain()[:3]])) == ()
 
 
-def test_repeated_rows_of_a_large_table_are_estimated():
-    frame = plain(n=15_000)
+def test_notes_on_a_large_table_say_that_they_are_about_a_sample():
+    frame, turn = plain(n=15_000), np.arange(15_000) % 9
     (note,) = notes(pd.concat([frame] * 4))
     assert note.startswith("About 45,000 of 60,000 rows")  # each row has exactly four copies
     assert notes(frame) == ()
+    frame["rent"] = frame["rent"].mask(turn == 0, 999)
+    frame["income"] = frame["income"].mask(turn == 1)
+    for note, name in zip(notes(frame, ["income"]), ("rent", "income"), strict=True):
+        assert re.match(rf"'{name}' is \w+ in 1,[01]\d\d of 10,000 people looked at", note)
 
 
 @pytest.mark.parametrize(

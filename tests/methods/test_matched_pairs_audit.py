@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 import likewise
 from helpers import run
 from likewise.errors import InvalidData, InvalidSample, InvalidSettings
+from likewise.methods import matched_pairs
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
@@ -40,17 +41,15 @@ def people(seed, n=900, groups=("f", "m")):
 class Rule:
     """A model that is a function of columns; 1 is what people want."""
 
-    classes_ = np.array([0, 1])
-
-    def __init__(self, columns, rule):
+    def __init__(self, columns, rule, classes=2):
         self.feature_names_in_, self.rule = np.array(columns), rule
+        self.classes_ = np.arange(classes)
 
     def predict(self, frame):
         return self.rule(*(np.asarray(frame[name]) for name in self.feature_names_in_)).astype(int)
 
     def predict_proba(self, frame):
-        decided = self.predict(frame)
-        return np.column_stack([1 - decided, decided]).astype(float)
+        return np.eye(len(self.classes_))[self.predict(frame)]
 
 
 TOWN = Rule(["income", "town"], lambda income, town: income + town > 0.5)
@@ -128,21 +127,29 @@ def test_direct_use_of_the_attribute_is_flagged_with_the_share_it_changes():
     assert (leading.group, leading.favourable_own) == ("f", pytest.approx(0, abs=0.02))
 
 
-def test_weights_count_people_and_clusters_widen_the_interval():
+def test_weights_count_people_and_clusters_widen_the_interval(found):
     frame = people(0)
     twice = pd.concat([frame, frame[frame.sex == "f"]], ignore_index=True)
     pool = people(1, 1500)
     weighted = frame.assign(w=np.where(frame.sex == "f", 2.0, 1.0))
-    by_weight = audit(TOWN, weighted, pool=pool, weights="w").record.matched_pairs.comparisons
+    by_weight = audit(TOWN, weighted, pool=pool, weights="w")
     by_rows = audit(TOWN, twice, pool=pool).record.matched_pairs.comparisons
-    for one, two in zip(by_weight, by_rows, strict=True):
+    for one, two in zip(by_weight.record.matched_pairs.comparisons, by_rows, strict=True):
         assert one.raw_group == pytest.approx(two.raw_group)
         assert one.own == pytest.approx(two.own, abs=0.03)
     tied = pd.concat([frame] * 3, ignore_index=True).assign(home=np.tile(np.arange(900), 3))
     loose = audit(TOWN, tied.drop(columns="home"), pool=pool).record.matched_pairs.leading
-    strict = audit(TOWN, tied, pool=pool, clusters="home").record.matched_pairs.leading
+    tied = audit(TOWN, tied, pool=pool, clusters="home")
+    strict = tied.record.matched_pairs.leading
     assert strict.own == pytest.approx(loose.own, abs=1e-9)
     assert strict.std_error > loose.std_error
+    # A monitor's promise holds for independent people alone.
+    for dependent, kind in ((by_weight, "weights"), (tied, "clusters")):
+        with pytest.raises(InvalidSample, match=f"people have {kind}, and a monitor bets on one"):
+            likewise.Monitor.from_audit(dependent)
+    uneven = found.rows.drop_columns("weight").append_column("weight", [range(len(found.rows))])
+    with pytest.raises(InvalidSample, match="rows have weights"):
+        likewise.Monitor.from_audit(found).update(uneven)
 
 
 def test_three_groups_are_compared_two_by_two():
@@ -152,6 +159,29 @@ def test_three_groups_are_compared_two_by_two():
     assert pairs == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
     assert record.verdict == "evidence"
     assert {record.matched_pairs.leading.group, record.matched_pairs.leading.other} == {"a", "c"}
+
+
+def test_people_drawn_as_the_reference_sample_are_left_out_of_the_audit(monkeypatch):
+    monkeypatch.setattr(matched_pairs, "MOST_HALVED", 1000)
+    monkeypatch.setattr(matched_pairs, "DRAWN", 1500)
+    draw, drawn = matched_pairs._reference_sample, []
+    kept = "_reference_sample", lambda setup: drawn.append(draw(setup)) or drawn[-1]
+    monkeypatch.setattr(matched_pairs, *kept)
+    frame = people(0, 4000)
+    frame.loc[frame.sample(400, random_state=0).index, "town"] = np.nan
+    settings = FAST.changed(columns__drop_missing=True)
+    known = likewise.read(frame, label="paid", protected="sex", drop_missing=True)
+    for form, choices in ((frame, {}), (known, {"label": None, "protected": ()})):
+        rows = set(audit(TOWN, form, settings, **choices).rows["row"].to_pylist())
+        assert sorted([*rows, *drawn[-1].people.row]) == known.row.tolist()
+
+
+def test_of_several_classes_the_people_shown_are_those_of_the_class_that_changes():
+    rule = Rule(["income", "town"], lambda a, b: np.where(a < -1, 0, 1 + (b > 0.5)), classes=3)
+    frame, pool = people(0).assign(paid=np.arange(900) % 3), people(1, 1500)
+    shown = audit(rule, frame, pool=pool, favourable=None).record.matched_pairs.people
+    assert {person.outcome for person in shown} <= {"1", "2"}
+    assert min(abs(person.swapped - person.own) for person in shown) > 0.5
 
 
 def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
@@ -169,25 +199,13 @@ def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
 
 
 REFUSED = {
-    "labels in other words": (
-        {"frame": people(0).assign(paid=lambda t: np.where(t.paid, "good", "bad"))},
-        "--label-map",
-    ),
+    "labels in other words": ({"frame": people(0).assign(paid=list("no") * 450)}, "--label-map"),
     "a continuous attribute": ({"protected": "hours"}, "--bins"),
-    "the attribute may matter": (
-        {"may_matter": ["income", "sex"]},
-        "protected attribute, so it cannot be among the columns that may matter",
-    ),
-    "the label may matter": (
-        {"may_matter": ["income", "paid"]},
-        r"no column 'paid', which may matter \(what is named as label, weight, cluster or id",
-    ),
+    "the attribute may matter": ({"may_matter": ["sex"]}, "attribute, so it cannot be among the"),
+    "the label may matter": ({"may_matter": ["paid"]}, r"'paid', which may matter \(what is nam"),
     "no such column": ({"may_matter": ["incme"]}, "'income'"),
     "no such decision": ({"favourable": "2"}, "'2' is not a decision"),
-    "a pool that lacks a column": (
-        {"pool": people(1).drop(columns="town")},
-        "reference sample has no column 'town', which the model reads",
-    ),
+    "a pool of few columns": ({"pool": people(1).drop(columns="town")}, "sample has no .*'town'"),
 }
 
 
@@ -239,10 +257,18 @@ def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
         again.update(found.rows, source="20")
     with pytest.raises(InvalidSample, match="another audit: their pool is"):
         again.update(audit(TOWN, people(26), pool=people(2, 1500)).rows)
+    for one, rows in ((again, found.people), (likewise.Monitor(), found.rows)):
+        with pytest.raises(
+            InvalidSample, match=r"result.rows\); by .* start with Monitor.from_audit"
+        ):
+            one.update(rows)
     found.save(tmp_path / "first.json")
     audit(TOWN, people(27), pool=pool, outcomes=tmp_path / "rows.parquet")
-    said = run("monitor", tmp_path / "first.json", tmp_path / "rows.parquet").output
+    asked = ("monitor", tmp_path / "first.json", tmp_path / "rows.parquet")
+    said = run(*asked, "--delta", "1.25").output
     assert re.search(r"rows.parquet +\d+ people with sex = [fm] so far   smallest p ", said), said
+    other = run(*asked, "--delta", "2")
+    assert (other.exit_code, "--delta was 1.25 in the first" in other.stderr) == (2, True)
     calm = likewise.Monitor.from_audit(audit(FAIR, pool=pool))
     for seed in range(20, 24):
         calm.update(audit(FAIR, people(seed), pool=pool).rows)

@@ -29,6 +29,7 @@ def monitor(
     """
     import hashlib
 
+    from likewise.errors import InvalidSettings
     from likewise.files import check_outputs
     from likewise.outcomes import Outcomes, read_rows
     from likewise.record import Record
@@ -41,6 +42,10 @@ def monitor(
         follower = Monitor.load(state, **given)
     else:
         follower = Monitor(**given) if first is None else Monitor.from_audit(Record.read(first))
+        if delta not in (None, follower.delta):
+            raise InvalidSettings(
+                f"--delta was {follower.delta:g} in the first audit: {delta:g} needs another one."
+            )
     lines = []
     for path in files if first is None else files[1:]:
         piece: Any = read_rows(path) if follower.bets else Outcomes.read(path)

@@ -210,7 +210,12 @@ def without_dictionary(column: Any) -> Any:
 def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
     """Return numbers, booleans, or dates (days since 1970) as floats; missing ones are ``nan``."""
     if kind(column.type) in ("dates", "text"):
-        times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        try:
+            times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise InvalidData(
+                f"Column {name!r} holds dates, and other text ({in_short(error)}). Mend that."
+            ) from None
         return times.cast(pa.float64(), safe=False).to_numpy() / 86_400_000_000
     try:
         return column.cast(pa.float64()).to_numpy().astype(np.float64, copy=False)

@@ -31,20 +31,21 @@ def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...
     """Return what stands out in the audited people: repeated rows, leaks, codes and gaps."""
     people = survey.sample.in_columns()
     assert people.table is not None
+    of = f"of {len(people):,} {'rows' if len(people) == survey.n else 'people looked at'}"
     kinds = (
         *(_repeated_rows(survey), _perfect_predictors(people.table, people.y)),
-        *(_missing_codes(people.table), _gaps(people.table, may_matter)),
+        *(_missing_codes(people.table, of), _gaps(people.table, may_matter, of)),
     )
     some = (itertools.islice(notes, MAX_NOTES) for notes in kinds)
     return tuple(itertools.chain(*some))
 
 
-def _gaps(table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
+def _gaps(table: pa.Table, columns: Sequence[str], of: str) -> Iterator[str]:
     for name in columns:
         if name in table.column_names and (count := int(is_missing(table[name]).sum())):
             yield (
-                f"{name!r} is missing in {count:,} of {len(table):,} rows. Missing is a value of "
-                "its own: such people are compared with each other."
+                f"{name!r} is missing in {count:,} {of}. Missing is a value of its own: "
+                "such people are compared with each other."
             )
 
 
@@ -127,7 +128,7 @@ def binned(column: Any) -> Int[np.ndarray, " n"]:
     return np.where(missing, codes.max(initial=0) + 1, codes)
 
 
-def _missing_codes(table: pa.Table) -> Iterator[str]:
+def _missing_codes(table: pa.Table, of: str) -> Iterator[str]:
     """Note numbers whose largest or smallest value looks like a code for a missing one.
 
     Such a value is made of nines (99, 999999, −9, −99), or is −1 where all else is not negative;
@@ -144,8 +145,8 @@ def _missing_codes(table: pa.Table) -> Iterator[str]:
             value, count = float(distinct[place]), counts[place]
             if count > 1 and _is_code(value, rest):
                 yield (
-                    f"{name!r} is {value:.0f} in {count:,} of {len(table):,} rows: a missing-value "
-                    "code? It is read as a number."
+                    f"{name!r} is {value:.0f} in {count:,} {of}: a missing-value code? "
+                    "It is read as a number."
                 )
 
 

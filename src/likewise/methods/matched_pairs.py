@@ -415,9 +415,9 @@ class PairingStats(Additive):
 
     By part as in ``sums``: weighted rises and falls of people's measures, and the measures of
     people as they are (``shown``); and by part and fold of people w, w other and w own. ``most``
-    are the people of either direction whose rate changes most, up or down: change, row and
-    position of the person, rates own and swapped, and the members of the closest pair, of the own
-    and of the other group (rows of the pool).
+    are, by direction and measure that decides, the people whose rate changes most, up or down:
+    change, row and position of the person, rates own and swapped, and the members of the closest
+    pair, of the own and of the other group (rows of the pool).
     """
 
     sums: PairSums
@@ -496,20 +496,23 @@ def compared_people(asked: AskedBlock, design: PairDesign) -> tuple[PairingStats
     own, other = map(plan.mean, plan.values)
     rise, actual = plan.values[1] - plan.values[0], asked.values[plan.people]
     changes = plan.mean(np.maximum(rise, 0.0)), plan.mean(np.maximum(-rise, 0.0)), actual
-    change = (other - own)[:, 0]
+    change = other - own
     rows, positions = asked.people.row[plan.people], asked.positions[plan.people]
     pairs = plan.own[plan.start], plan.other[plan.start]
-    most = np.column_stack([change, rows, positions, own[:, 0], other[:, 0], *pairs])
     folds = np.zeros((PARTS, FOLDS, own.shape[1], 3))
     np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.sums)
     edges, mine = np.linspace(-1, 1, BINS + 1), (side == 0, side == 1)
-    histograms = [np.histogram(change[m], edges, weights=plan.weight[m])[0] for m in mine]
+    histograms = [np.histogram(change[m, 0], edges, weights=plan.weight[m])[0] for m in mine]
+    most = [
+        np.column_stack([change[:, v], rows, positions, own[:, v], other[:, v], *pairs])[m]
+        for m, v in itertools.product(mine, range(design.deciding))
+    ]
     stats = PairingStats(
         sums=design.summed(people, plan, redrawn),
         shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
         folds=folds,
         histogram=np.stack(histograms),
-        most=(PersonRows(most[mine[0]], KEPT), PersonRows(most[mine[1]], KEPT)),
+        most=tuple(PersonRows(some, KEPT) for some in most),
     )
     attribute, *groups = map(str, design.key[1:])
     columns: dict[str, Any] = {
@@ -785,7 +788,9 @@ def _reference_sample(setup: Setup) -> ReferenceSample:
     sample = dataclasses.replace(
         drawn.sample.in_columns(), source=f"{len(drawn.sample):,} of the people audited"
     )
-    return ReferenceSample(sample, False, positions=np.sort(drawn.places))
+    # Places count rows that were left out, and positions of people do not.
+    positions = drawn.places - np.searchsorted(drawn.left_out, drawn.places)
+    return ReferenceSample(sample, False, positions)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -919,7 +924,6 @@ def build_pairs_record(
         pool_given=bound.pool.given,
         pool_sha256=bound.pool.people.fingerprint() if bound.pool.given else "",
         in_pool=sum(n for why, n in bound.pool.people.dropped.items() if why.endswith("audited")),
-        repeated_rows=bound.survey.repeated,
         comparisons=tuple(comparisons),
         shown=tuple(shown),
         balance=tuple(_balance(bound, stats)),
@@ -1097,18 +1101,19 @@ def _people(
     for row in ranked[:1] if ranked[0].verdict != "evidence" else ranked[:2]:
         if row.mirror and row.verdict == "evidence":
             continue
-        design, direction, _ = bound.located(row)
-        most = stats.pairings[design.name].most[direction].rows
+        design, direction, measure = bound.located(row)
+        most = stats.pairings[design.name].most[direction * design.deciding + measure].rows
+        outcome = bound.context.measures.outcomes[measure]
         # Those come first whose rate changes in the direction of the group's.
-        rises = (row.outcome == bound.context.measures.outcomes[0]) == (row.difference >= 0)
+        rises = (row.outcome == outcome) == (row.difference >= 0)
         gain = most[:, 0] if rises else -most[:, 0]
         order = np.lexsort((most[:, 1], -gain))
         for k in order[: max(FEWEST_SHOWN, int((gain > 0).sum()))]:
-            yield _person(bound, row, most[k])
+            yield _person(bound, row, outcome, most[k])
 
 
 def _person(
-    bound: BoundMatchedPairs, row: RateComparison, found: Float[np.ndarray, " 7"]
+    bound: BoundMatchedPairs, row: RateComparison, outcome: str, found: Float[np.ndarray, " 7"]
 ) -> ComparedPerson:
     """Return a person beside the closest pair, each with the model's answers."""
     number, position, *members = (int(value) for value in found[[1, 2, 5, 6]])
@@ -1121,7 +1126,7 @@ def _person(
     rows, card, zero = asked.prepare(table), bound.model.card, np.zeros(1, dtype=np.int64)
     swapped = [asked.substitute(rows, zero, pool, np.array([m]), keep) for m in members]
     out = np.vstack([asked.outputs(rows), *swapped])
-    names, outcome = [*map(str, bound.classes)], bound.context.measures.outcomes[0]
+    names = [*map(str, bound.classes)]
     codes = decide(out, card.output, card.threshold)
     chances = probabilities(out, card.output)[:, names.index(outcome)].tolist()
     answers: dict[str, Any] = {}

@@ -515,7 +515,6 @@ class MatchedPairsRecord(Part):
     pool_given: bool
     pool_sha256: Hash = ""
     in_pool: Count = 0
-    repeated_rows: Count = 0
     comparisons: tuple[RateComparison, ...]
     shown: tuple[ShownMeasure, ...] = ()
     balance: tuple[ColumnBalance, ...] = ()

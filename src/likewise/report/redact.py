@@ -26,8 +26,7 @@ FOLDS = 20
 """Folds of people that a comparison of models adds up over."""
 COUNTS = {
     *("n", "people", "without_overlap", "clipped", "pairs", "pool_size", "in_pool", "clusters"),
-    *("repeated_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
-    "pool_rows",
+    *("pool_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
 }
 """Names of whole numbers of people, or of tables of them."""
 TABLE = ("both", "newly_wrong", "newly_right", "neither")

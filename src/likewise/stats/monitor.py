@@ -6,7 +6,7 @@ cases instead of 5 %. A betting test does not (Ville's inequality).
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -190,7 +190,7 @@ class Bet(Part):
         """Return w of every person of this comparison."""
         keys = ("attribute", "group", "other")
         names = (f"{self.column}: own", f"{self.column}: swapped")
-        for name in (*keys, *names):
+        for name in (*keys, "weight", *names):
             if name not in rows.column_names:
                 raise InvalidSample(
                     f"These rows have no column {name!r}: audit by matched pairs with the same "
@@ -198,6 +198,7 @@ class Bet(Part):
                 )
         for name in keys:
             rows = rows.filter(pc.equal(rows[name], getattr(self, name)))
+        _check_independent("rows", len(rows["weight"].unique()) > 1)
         own, other = (rows[name].to_numpy(zero_copy_only=False) for name in names)
         if not (np.isfinite(own).all() and np.isfinite(other).all()):
             raise InvalidSample("A monitor drops nobody, and some rows are not finite. Mend them.")
@@ -328,6 +329,7 @@ class Monitor:
             raise InvalidSample(
                 "A monitor by matched pairs starts from an audit with a reference sample (--pool)."
             )
+        _check_independent("people", record.data.weighted, record.data.clusters > 0)
         rows = [row for row in part.comparisons if row.measure in ("decision", "score")]
         rows = [row for row in rows if not math.isnan(row.kappa) and row.degrees > 0]
         if not rows:
@@ -341,20 +343,23 @@ class Monitor:
             monitor._audit["pool"] = part.pool_sha256
         return monitor
 
-    def update(
-        self, rows: Outcomes | Float[np.ndarray, " n"] | pa.Table, *, source: str | None = None
-    ) -> None:
+    def update(self, rows: Any, *, source: str | None = None) -> None:
         """Feed rows in the order in which they came: one a person, and comparison if there are any.
 
-        Of matched pairs they are the table that an audit with the same settings wrote; else
-        outcomes, or bare loss ratios. A piece with a bad row, from another audit, or with the name
-        (``source``) of one that was fed before, is refused whole.
+        They are those of an audit with the same settings (``result.rows``); other methods than
+        matched pairs take outcomes, or bare loss ratios, too. A piece with a bad row, from another
+        audit, or with the name (``source``) of one that was fed before, is refused whole.
         """
-        about: Mapping[str, Any] = rows.about if isinstance(rows, Outcomes) else {}
-        if self.bets:
-            values, about = {bet.name: bet.values(rows) for bet in self.bets}, provenance(rows)
-        else:
-            values = {"loss_ratio": _ratios(rows, self.lo)}
+        if isinstance(rows, pa.Table) and b"likewise.outcomes" in (rows.schema.metadata or {}):
+            rows = Outcomes.from_arrow(rows)
+        if not isinstance(rows, pa.Table if self.bets else Outcomes | np.ndarray):
+            raise InvalidSample(
+                f"This monitor takes no {type(rows).__name__}. Give it the rows of an audit with "
+                "the same settings (result.rows); by matched pairs, start with Monitor.from_audit."
+            )
+        about: Any = provenance(rows) if self.bets else getattr(rows, "about", {})
+        values = {bet.name: bet.values(rows) for bet in self.bets}
+        values = values or {"loss_ratio": _ratios(rows, self.lo)}
         if source is not None and source in self.sources:
             raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
         now = {name: about[name] for name in FIXED if about.get(name) not in (None, "")}
@@ -436,16 +441,19 @@ class Monitor:
         return monitor
 
 
+def _check_independent(what: str, weights: bool, clusters: bool = False) -> None:
+    if weights or clusters:
+        raise InvalidSample(
+            f"These {what} have {'weights' if weights else 'clusters'}, and a monitor bets on "
+            "one independent person at a time. Audit them at once, or without weights and clusters."
+        )
+
+
 def _ratios(rows: Outcomes | Float[np.ndarray, " n"], lo: float) -> Float[np.ndarray, " n"]:
     """Return loss ratios that can be bet on, or say why they cannot."""
     ratios = rows.ratio if isinstance(rows, Outcomes) else rows
     if isinstance(rows, Outcomes):
-        if rows.weight is not None or rows.cluster is not None:
-            kind = "weights" if rows.weight is not None else "clusters"
-            raise InvalidSample(
-                f"These outcomes have {kind}, and a monitor bets on one independent person at a "
-                "time. Audit them at once, or without weights and clusters."
-            )
+        _check_independent("outcomes", rows.weight is not None, rows.cluster is not None)
         if rows.about.get("task") == "regression":
             raise InvalidSample(
                 "The ratio of two squared errors has no finite mean, so a regression cannot be "
