@@ -903,7 +903,7 @@ def build_pairs_record(
     reads = []
     for attribute in (name for name in bound.context.groups if name in bound.columns):
         n, changed = stats.groups[attribute].flipped.tolist()
-        q = Share(changed / max(n, 1), n, n).clopper_pearson(settings.alpha)
+        q = Share(changed / max(n, 1), n, n).wilson(settings.alpha)
         use = {"changed": q.value, "lower": q.lower, "upper": q.upper, "n": n}
         reads.append(AttributeUse(attribute=attribute, **use))
     threshold, limit = bound.model.card.threshold, bound.method.limit

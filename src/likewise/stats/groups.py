@@ -1,8 +1,8 @@
 """Group metrics by protected attribute: selection rates, impact ratios, error rates.
 
 They ask another question than the audit (is one *group* treated like another?), and are shown
-beside it. Intervals of shares are Wilson's or Clopper and Pearson's; a ratio puts two of them
-together, which keeps their virtues at few people and at shares of zero or one.
+beside it. Intervals of shares are Wilson's; a ratio puts two of them together, which keeps their
+virtues at few people and at shares of zero or one.
 """
 
 import dataclasses
@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import betaincinv
 
 from likewise.errors import InvalidSample
 from likewise.stats.estimate import jackknife_error, quantile, ratio_of_sums
@@ -82,7 +81,10 @@ class Share:
         return cls(value, int(n), min(kish, _size(value, error, n, kish)), kish - 1)
 
     def wilson(self, alpha: float) -> Quantity:
-        """Return the share with Wilson's score interval."""
+        """Return the share with Wilson's score interval.
+
+        With weights or clusters n is ``effective_n`` (Korn and Graubard).
+        """
         n, z2 = self._size(alpha), quantile(1 - alpha / 2) ** 2
         if n == 0:
             return Quantity(self.value, 0.0, 1.0, self.n)
@@ -92,20 +94,6 @@ class Share:
         # Exactly 0 and 1 at the ends, which rounding would miss.
         lower = middle - half if self.value > 0 else 0.0
         upper = middle + half if self.value < 1 else 1.0
-        return Quantity(self.value, lower, upper, self.n)
-
-    def clopper_pearson(self, alpha: float) -> Quantity:
-        r"""Return the share with the exact interval of Clopper and Pearson.
-
-        With weights or clusters n is ``effective_n`` and the count :math:`n p` (Korn and Graubard):
-        no longer exact, but on the cautious side.
-        """
-        n = self._size(alpha)
-        if n == 0:
-            return Quantity(self.value, 0.0, 1.0, self.n)
-        hits, others = self.value * n, (1 - self.value) * n
-        lower = float(betaincinv(hits, others + 1, alpha / 2)) if hits > 0 else 0.0
-        upper = float(betaincinv(hits + 1, others, 1 - alpha / 2)) if others > 0 else 1.0
         return Quantity(self.value, lower, upper, self.n)
 
     def _size(self, alpha: float) -> float:
@@ -177,9 +165,8 @@ def group_metrics(tally: Tally, *, alpha: float = 0.05, positive: int = 1) -> Me
 
     Of each level of each attribute the selection rate, the impact ratio, and true and false
     positive rates; of everyone how often decisions change when people are perturbed
-    (``decisions_changed``: Clopper and Pearson, or Korn and Graubard). With weights, rates are
-    Hájek's. ``positive`` is the index of the class that people are selected for; others count as
-    its opposite.
+    (``decisions_changed``). With weights, rates are Hájek's. ``positive`` is the index of the class
+    that people are selected for; others count as its opposite.
     """
     if tally.frame.regression:
         raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
@@ -210,5 +197,5 @@ def group_metrics(tally: Tally, *, alpha: float = 0.05, positive: int = 1) -> Me
         rates = group_table(shares, alpha)
         found |= {(name, trait, group): quantity for (name, group), quantity in rates.items()}
     changed = share(before != after, np.ones_like(selected))
-    found["decisions_changed", "", ""] = changed.clopper_pearson(alpha)
+    found["decisions_changed", "", ""] = changed.wilson(alpha)
     return found
