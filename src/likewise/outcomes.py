@@ -82,11 +82,6 @@ class Outcomes:
     def __len__(self) -> int:
         return len(self.row)
 
-    def __str__(self) -> str:
-        counts = ", ".join(f"{n} {name}" for name, n in self.counts().items() if n)
-        traits = ", ".join(self.groups) or "none"
-        return f"Outcomes of {len(self)} people ({counts or 'nobody'}); traits: {traits}"
-
     @property
     def ratio(self) -> Float[np.ndarray, " n"]:
         r"""Loss ratios :math:`R_i`; equal losses have ratio one, zero over zero included."""

@@ -220,7 +220,5 @@ class NetworkField(FlowField):
         np.add(np.matmul(self.first.into, x, out=entry), self.h0, out=entry)
         slope, velocity = (out[:width], out[width:]) if self.slope is None else (self.slope, out)
         self.backprop.gradient(slope)
-        if len(velocity) > THIN:
-            np.matmul(self.first.back, slope, out=velocity)
-        else:
-            np.matmul(self.first.back[:, None], slope, out=velocity[:, None])
+        rows = np.s_[:, None] if len(velocity) <= THIN else np.s_[:]
+        np.matmul(self.first.back[rows], slope, out=velocity[rows])
