@@ -59,7 +59,7 @@ class Outcomes:
     fair_distance, status
         :math:`d_x^2(\Phi(x, y), x)`, what the move cost; and a `Status` code.
     groups
-        Protected traits by name, as text, ``None`` where missing.
+        Protected attributes by name, as text, ``None`` where missing.
     about
         What the rows do not say: map, settings hash, classes, and whether wrong could turn right.
     """
@@ -85,7 +85,7 @@ class Outcomes:
     def __str__(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self.counts().items() if n)
         traits = ", ".join(self.groups) or "none"
-        return f"Outcomes of {len(self)} people ({counts or 'nobody'}); traits: {traits}"
+        return f"Outcomes of {len(self)} people ({counts or 'none'}); traits: {traits}"
 
     @property
     def ratio(self) -> Float[np.ndarray, " n"]:
