@@ -31,7 +31,7 @@ document.querySelectorAll('h1, h2').forEach((title, i) => {
 
 
 def main(result: Path) -> None:
-    """Write the first screen of the result's report, and its titles with numbers."""
+    """Write the first screen of the result's report, and its first sections with numbers."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as tools:
         page = Path(folder) / "report.html"
         page.write_text(to_html(Record.read(result)), encoding="utf-8")
@@ -41,10 +41,10 @@ def main(result: Path) -> None:
             shot = browser.new_page(viewport={"width": width, "height": height})
             shot.goto(page.as_uri())
             shot.screenshot(path=HERE / name)
-        whole = browser.new_page(viewport={"width": 720, "height": 900})
+        whole = browser.new_page(viewport={"width": 900, "height": 900})
         whole.goto(page.as_uri())
         whole.evaluate(NUMBERS)
-        clip = {"x": 0, "y": 0, "width": 720, "height": 1500}
+        clip = {"x": 0, "y": 0, "width": 900, "height": 1565}
         whole.screenshot(path=HERE / "sections.png", full_page=True, clip=clip)
         browser.close()
 

@@ -177,11 +177,11 @@ def audit(
 
 
 def dry_run(model: Any, people: Any, **choices: Any) -> str:
-    """Check everything an audit would, measure nobody, and say what would be done."""
+    """Check everything an audit would, measure no one, and say what would be done."""
     with noted_warnings(), Session(Threads(), Memory()) as session:
         bound = bind(prepare(session, model, people, **choices))
         lines = [*bound.describe(), *left_out_notes(bound.survey.dropped)]
-    return "\n".join([*lines, "Everything fits together. Nobody was measured."])
+    return "\n".join([*lines, "Everything fits together. No person was measured."])
 
 
 def bind(setup: Setup) -> BoundMethod:

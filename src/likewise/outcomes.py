@@ -59,7 +59,7 @@ class Outcomes:
     fair_distance, status
         :math:`d_x^2(\Phi(x, y), x)`, what the move cost; and a `Status` code.
     groups
-        Protected traits by name, as text, ``None`` where missing.
+        Protected attributes by name, as text, ``None`` where missing.
     about
         What the rows do not say: map, settings hash, classes, and whether wrong could turn right.
     """

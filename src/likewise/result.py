@@ -54,12 +54,12 @@ class AuditResult:
     def outcomes(self) -> Outcomes:
         """Losses and decisions before and after the perturbation, one row a person."""
         if self.record.matched_pairs is not None:
-            raise InvalidSample("Nobody was perturbed in this audit: see result.people.")
+            raise InvalidSample("No person was perturbed in this audit: see result.people.")
         return Outcomes.from_arrow(self._held())
 
     @property
     def people(self) -> Any:
-        """One row a person, as a data frame."""
+        """One row a compared person and comparison (perturbations: a person), as a data frame."""
         return self._frame(self._held())
 
     @property

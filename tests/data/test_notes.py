@@ -113,7 +113,7 @@ def test_a_pool_that_spells_a_category_otherwise_is_refused_or_noted():
     count = (some["district"] == "BERN").sum()
     found = compared(plain(), some)
     assert found[0].startswith(
-        f"'district' is 'BERN' for {count} of 600 of the pool and for nobody"
+        f"'district' is 'BERN' for {count} of 600 of the pool and for no one"
     )
     assert found[1].startswith("'district' is 'Bern' for")
 
@@ -124,7 +124,7 @@ def test_groups_that_the_pool_does_not_have_are_refused_or_counted():
     some = plain()
     some.loc[:4, "sex"] = "x"
     (note,) = compared(some, plain(1))
-    assert note.startswith("'sex' is 'x' for 5 of 600 of the people audited and for nobody of")
+    assert note.startswith("'sex' is 'x' for 5 of 600 of the people audited and for no one of")
     with pytest.raises(
         InvalidData, match=r"'f', 'm' and 'x' among .* and 'f' and 'M ' in the pool"
     ):

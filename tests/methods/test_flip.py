@@ -111,13 +111,13 @@ def test_bad_requests_are_refused_in_a_sentence(rng):
     with pytest.raises(InvalidSettings, match="does not see 'faith'"):
         flip_of(data, ("faith",))
     unseen = AuditData.from_arrays(data.x[:, :1], data.y, {"faith": data.protected["faith"]})
-    with pytest.raises(InvalidSettings, match="No protected trait is an input"):
+    with pytest.raises(InvalidSettings, match="No protected attribute is an input"):
         flip_of(unseen)
     table = table_of(rng)
     front, rows = types.SimpleNamespace(columns=()), in_table(table, data.x[:1], data.y[:1])
     with pytest.raises(InvalidSettings, match=r"no column 'sx'.*Did you mean 'sex'\?"):
         Flip(("sx",)).learned(rows, front, {})
-    with pytest.raises(InvalidSettings, match="No protected trait is an input"):
+    with pytest.raises(InvalidSettings, match="No protected attribute is an input"):
         Flip(()).learned(rows, front, {})
     with pytest.raises(InvalidSettings, match="1800 combinations"):
         Flip(("age", "sex")).learned(rows, front, {"age": range(900), "sex": ("F", "M")})

@@ -93,7 +93,7 @@ def test_methods_that_perturb_people_refuse_a_scored_table(scored):
     with pytest.raises(InvalidSettings, match="name the columns that may matter"):
         likewise.audit(None, frame, protected="group", decision="approved")
     for method in ("gradient_flow", "reach"):
-        with pytest.raises(InvalidModel, match=r"nobody can be perturbed.*--may-matter"):
+        with pytest.raises(InvalidModel, match=r"no one can be perturbed.*--may-matter"):
             likewise.audit(
                 None, frame, label="paid", protected="group", decision="approved", method=method
             )

@@ -167,7 +167,7 @@ def test_no_errors_before_are_an_honest_wide_answer(monotone, interval, harmed):
             wrong_before=np.zeros(100), wrong_after=np.arange(100) < harmed, monotone=monotone
         )
     )
-    assert "Nobody is decided wrongly before" in verdict.notes[0]
+    assert "No decision is wrong before" in verdict.notes[0]
     assert not verdict.upper_bound < math.inf
     assert verdict.outcome == ("evidence" if harmed and interval == "auto" else "inconclusive")
     if harmed == 0 and interval == "auto":

@@ -35,7 +35,7 @@ SEARCH, FLOWED = "reach", "crosscheck: flow"
 @final
 @dataclasses.dataclass(frozen=True)
 class ReachCrosscheck(Check):
-    """A second opinion on the flow, by a search within reach.
+    """Secondary analysis of the flow: a search of the plausible region without gradients.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from likewise.errors import InvalidSettings, MissingExtra
 
 def report(
     result: Annotated[Path, argument("Result saved by an audit (JSON).", "RESULT")],
-    output: options.Output = None,
+    output: options.Rendered = None,
     delta: Annotated[
         Number, option("Read the verdict at another limit on the ratio.", "NUMBER")
     ] = None,

@@ -62,11 +62,11 @@ SettingsFile = Annotated[File, in_method("Settings file (likewise init).", "FILE
 Set = Annotated[Texts, in_method("Any setting: method.lam=20; repeat it.", "NAME=VALUE", "--set")]
 WRITES = "Write .json, .html, .md, .csv, .xml (JUnit) or .parquet; repeat it."
 Output = Annotated[list[Path] | None, in_output(WRITES, "FILE", "-o", "--output")]
+RENDERS = "Write .json, .html, .md, .csv or .xml (JUnit); repeat it."
+Rendered = Annotated[list[Path] | None, in_output(RENDERS, "FILE", "-o", "--output")]
 Redact = Annotated[bool, in_output("Leave out single people.", None, "--redact")]
 InconclusiveOk = Annotated[bool, in_output("Exit 0 if inconclusive.", None, "--inconclusive-ok")]
-Run = Annotated[
-    Text, in_running("threads:4, processes:4, ray:4@ADDRESS; processes:4,8GB.", "WHERE")
-]
+Run = Annotated[Text, in_running("threads:4, processes:4,8GB or ray:4@ADDRESS.", "WHERE")]
 Resume = Annotated[bool, in_running("Continue an interrupted audit.", None, "--resume")]
 Trust = Annotated[bool, in_running("Open files and modules that can run code.", None, "--trust")]
 DryRun = Annotated[bool, in_running("Check everything, measure no one.", None, "--dry-run")]

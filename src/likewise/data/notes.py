@@ -182,8 +182,8 @@ def _compare(
     """Compare values of people and pool: those of one that the other lacks, if not by chance."""
     found = []
     for some, others, whose, whom in (
-        (theirs, ours, "the pool", "nobody audited"),
-        (ours, theirs, "the people audited", "nobody of the pool"),
+        (theirs, ours, "the pool", "no one audited"),
+        (ours, theirs, "the people audited", "no one of the pool"),
     ):
         strange = [value for value, _ in some.most_common() if value not in others]
         if not (groups and some is ours):
@@ -202,7 +202,7 @@ def _compare(
         )
         raise InvalidData(
             f"{name!r} is {ours_named} among the people audited and {theirs_named or 'missing'} in "
-            "the pool, so nobody is comparable. Write both in the same way, or give another pool."
+            "the pool, so no one is comparable. Write both in the same way, or give another pool."
         )
     return found
 

@@ -26,15 +26,15 @@ QUANTILES = 11  # values that stand for a numeric trait with many more: its quan
 
 NO_TABLE = "To swap a protected column of a pipeline, its table is needed."
 NOTHING_TO_SWAP = (
-    "No protected trait is an input of the model, so there is nothing to swap. Use the flow or the "
-    "reach, or compare with real people (--may-matter)."
+    "No protected attribute is an input of the model, so there is nothing to swap. Use the flow or "
+    "the reach, or compare with real people (--may-matter)."
 )
 
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Flip(UnfairMap):
-    """Everyone is served as if their protected values were others; the worst of these counts.
+    """Attribute flipping: each person gets every other protected value, and the worst counts.
 
     All classes of every trait are tried, in all combinations, and everything else about the person
     stays. This asks less than a fair metric does: what goes along with the trait is not changed.

@@ -48,14 +48,14 @@ def observe(
     before: Seen | None = None,
     keeps_start: bool = False,
 ) -> Observed:
-    """Move a block of people, and compare how the model serves them before and after.
+    """Move a block of people, and compare their losses and decisions before and after.
 
     Parameters
     ----------
     n
         How many of the rows are people; what follows only fills the block. By default all.
     before
-        How these people are served where they are, if that is known.
+        Losses and decisions of these people where they are, if they are known.
     keeps_start
         Whether people whose loss would fall are left where they are.
     """
@@ -92,7 +92,7 @@ def observe(
 
 
 def see(model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Seen:
-    """Return how the model serves people at ``x``."""
+    """Return losses, decisions and probabilities of people at ``x``."""
     out = model(x).astype(np.float64, copy=False)
     loss = model.loss(out, y)
     if model.card.task == "regression":

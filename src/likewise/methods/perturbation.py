@@ -271,7 +271,7 @@ class BoundPerturbation(BoundMethod):
         return Verdict(outcome, reason, record=record, detail=judgement).refused(*causes)
 
     def tested(self, tally: Tally, map: str | None = None) -> Judgement:
-        """Run the tests on sums as they are: of another probe, or at another time."""
+        """Run the tests on sums as they are, also those of another probe."""
         evidence = {name: test.evidence(tally) for name, test in self.tests.items()}
         return Judgement(self.tests, evidence, self.decider, map or self.map.name)
 

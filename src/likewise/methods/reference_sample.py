@@ -135,7 +135,7 @@ class CovariateCoding:
         """Column, and the value if it is a category, of each of the indicators of all columns."""
         names = [(name, "") for name in self.numeric]
         for name, levels in self.levels.items():
-            values = [*map(str, levels), "a value that nobody comparable has", "missing"]
+            values = [*map(str, levels), "a value that no comparable person has", "missing"]
             names += [(name, value) for value in values]
         return names
 

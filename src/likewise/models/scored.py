@@ -14,7 +14,7 @@ from likewise.loss import Output, Outputs
 from likewise.models.base import ModelCard, listed
 
 REFUSAL = (
-    "A scored table answers for its own rows alone, so nobody can be perturbed: compare real "
+    "A scored table answers for its own rows alone, so no one can be perturbed: compare real "
     "people instead, by naming the columns that may matter (--may-matter)."
 )
 

@@ -203,7 +203,7 @@ class Executor(abc.ABC):
                     if failures[task] >= ATTEMPTS:
                         raise Untrustworthy(
                             f"{_named(task)} failed {ATTEMPTS} times (last: {reply.failure}). "
-                            "Nobody is left out in silence, so there is no result; what is done "
+                            "No one is left out in silence, so there is no result; what is done "
                             "so far is kept."
                         )
                     waiting.appendleft(task)

@@ -217,7 +217,7 @@ class Settings(Choices):
     paper: bool = False
     """Exactly the procedure of the ICLR 2021 paper."""
     seed: int = Field(0, ge=0)
-    """Of every random choice: subsamples, refits, bootstrap."""
+    """Of every random choice: redraws, halves, permutations, subsamples."""
     model: ModelAccess = ModelAccess()
     """How a model is asked and fed."""
     columns: Columns = Columns()

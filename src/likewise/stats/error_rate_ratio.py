@@ -169,7 +169,7 @@ class ErrorRateRatioTest(RatioTest):
         else:
             method, bounds = "score", score_bounds(table)
         if not table.before:
-            notes += ("Nobody is decided wrongly before the map: the ratio has no upper bound.",)
+            notes += ("No decision is wrong before the map: the ratio has no upper bound.",)
         if method == "score" and tally.frame.monotone:
             notes += (
                 f"{table.newly_right} wrong decisions turned right, which the map was said never "

@@ -46,12 +46,12 @@ class CappedTest(RatioTest):
         sample, paper, cap = Sample(tally), self.interval == "paper", float(self.cap)
         method = sample.named("paper" if paper else "Hall")
         if sample.undefined or (tally.frame.regression and tally.frame.limit == 0):
-            note = "Nobody has any loss before the map, so there is no ratio."
+            note = "No person has any loss before the map, so there is no ratio."
             if sample.undefined:
                 what = "loss" if tally.frame.regression else "loss ratio"
                 note = (
                     f"{sample.undefined} of {sample.n} people have no finite {what}, so the mean "
-                    "is not defined; nobody is left out."
+                    "is not defined; no person is left out."
                 )
             nothing = Estimate(math.nan, math.nan, sample.n)
             return Evidence(self.name, method, nothing, None, cap=cap, spread=False, notes=(note,))

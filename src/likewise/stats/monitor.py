@@ -201,7 +201,7 @@ class Bet(Part):
         _check_independent("rows", len(rows["weight"].unique()) > 1)
         own, other = (rows[name].to_numpy(zero_copy_only=False) for name in names)
         if not (np.isfinite(own).all() and np.isfinite(other).all()):
-            raise InvalidSample("A monitor drops nobody, and some rows are not finite. Mend them.")
+            raise InvalidSample("A monitor drops no one, and some rows are not finite. Mend them.")
         if self.complement:
             own, other = 1 - own, 1 - other
         w = self.factor * (other - own) - (self.limit - 1) * own
@@ -461,7 +461,7 @@ def _ratios(rows: Outcomes | Float[np.ndarray, " n"], lo: float) -> Float[np.nda
             )
         if stuck := troubles(rows.counts()):
             raise InvalidSample(
-                f"A monitor drops nobody. Mend the audit of these rows: {stuck[0]}."
+                f"A monitor drops no one. Mend the audit of these rows: {stuck[0]}."
             )
     if len(ratios) == 0:
         raise InvalidSample("There are no rows to feed.")
@@ -469,7 +469,7 @@ def _ratios(rows: Outcomes | Float[np.ndarray, " n"], lo: float) -> Float[np.nda
     if bad.any():
         raise InvalidSample(
             f"{bad.sum()} of {len(ratios)} ratios are not finite or lie below lo = {lo:g} (the "
-            f"first: {ratios[bad.argmax()]:g}, row {bad.argmax()}), and nobody is dropped. Mend "
+            f"first: {ratios[bad.argmax()]:g}, row {bad.argmax()}), and no row is dropped. Mend "
             "the audit of these rows, or start the monitor with a smaller lo."
         )
     return ratios
