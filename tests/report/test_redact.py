@@ -108,10 +108,12 @@ def test_histograms_with_a_few_people_in_a_bin_are_left_out_and_sums_of_weights(
     assert bool(hidden.performance_folds) is not weighted
 
 
-@pytest.mark.parametrize(("people", "kept"), [(150, False), (2874, True)])
-def test_folds_of_fewer_than_ten_people_are_left_out(people, kept):
-    folds = FoldInfluence(**dict.fromkeys(FoldInfluence.model_fields, (0.1,) * 20))
-    weights = {"weight": (people / 20,) * 20, "error": (people / 100,) * 20}
+@pytest.mark.parametrize(
+    ("people", "count", "kept"), [(150, 20, False), (2874, 20, True), (390, 40, False)]
+)
+def test_folds_of_fewer_than_ten_people_are_left_out(people, count, kept):
+    folds = FoldInfluence(**dict.fromkeys(FoldInfluence.model_fields, (0.1,) * count))
+    weights = {"weight": (people / count,) * count, "error": (people / count / 5,) * count}
     row = {"folds": folds, "people": people}
     hidden = redact(changed(samples.evidence(), row, performance_folds=weights)).matched_pairs
     assert bool(hidden.performance_folds) is kept

@@ -7,6 +7,7 @@ cannot be found by subtraction; rates and ratios stay as they are.
 import math
 import re
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import Any
 
 from likewise.record import (
@@ -22,8 +23,6 @@ from likewise.report.text import sentence
 FEWEST = 10
 """People that a cell of a table holds at least."""
 OTHER = "other"
-FOLDS = 20
-"""Folds of people that a comparison of models adds up over."""
 COUNTS = {
     *("n", "people", "without_overlap", "clipped", "pairs", "pool_size", "in_pool", "clusters"),
     *("repeated_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
@@ -169,7 +168,7 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
         return tuple(one for one in found if one.direction in directions)
 
     folds = part.performance_folds
-    errors = zip(folds.get("weight", ()), folds.get("error", (math.nan,) * FOLDS), strict=False)
+    errors = zip(folds.get("weight", ()), folds.get("error", repeat(math.nan)), strict=False)
     tells = weighted or not all(_cells(n, wrong / n if n else 0.0) for n, wrong in errors)
     histograms = (h for h in part.changes if not any(0 < c < FEWEST for c in h.counts))
     return part.model_copy(
@@ -194,8 +193,9 @@ def _coarse(row: RateComparison) -> RateComparison:
     changed = ("changed_up", "changed_down")
     few += [name for name in changed if 0 < getattr(row, name) * row.people < FEWEST]
     few += ["events"] if row.events < FEWEST else []
-    folds = row.folds if row.people >= FEWEST * FOLDS else None
-    return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": folds})
+    folds = 0 if row.folds is None else len(row.folds.own_people)
+    kept = row.folds if row.people >= FEWEST * folds else None
+    return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": kept})
 
 
 def _emptied(row: RateComparison, small: Levels) -> RateComparison:
