@@ -61,8 +61,12 @@ def test_levels_of_few_people_are_named_other_and_their_tables_left_out():
     race = {"White": 8000, "non-White": 1000, "Martian": 4, "Venusian": 7}
     extra = samples.comparison("race", "Martian", "White", 0.2, 0.4, people=12)
     rows = (*record.matched_pairs.comparisons, extra)
-    texts = ("race: White and Martian cannot be compared", "The model is new")
+    texts = ("White and little green ones cannot be compared", "The model is new")
+    labels = {"race = Martian": "little green ones", "race = White": "Whites"}
+    given = {"label_map": {"Martian": "1"}, "bins": {"race": [1], "age": [40]}}
+    settings = record.settings.changed(labels=labels, columns=given)
     said = {"warnings": texts, "skipped": texts, "causes": ("Martian is too small; leave it out",)}
+    said |= {"settings": settings, "command": "likewise audit --label-map Martian=1"}
     levels = {"race": race, "sex": {"a": 50, "b": 3}}
     record = changed(record, rows=rows).model_copy(update=said)
     hidden = redact(with_levels(record, levels))
@@ -70,7 +74,9 @@ def test_levels_of_few_people_are_named_other_and_their_tables_left_out():
     assert len(hidden.matched_pairs.comparisons) == 4
     assert hidden.warnings == hidden.skipped == ("The model is new",)
     assert hidden.causes == ("other is too small; leave it out",)
-    assert "Martian" not in hidden.to_json()
+    assert hidden.settings.labels == {"race = White": "Whites"}
+    assert hidden.settings.columns.bins == {"age": (40,)}
+    assert not any(word in hidden.to_json() for word in ("Martian", "green"))
 
 
 def test_where_every_comparison_is_small_nothing_is_said_of_it():
