@@ -150,6 +150,7 @@ def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_faire
 
 def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
     people, model = applicants(400, 5, 0.5), fitted(LogisticRegression())
+    amounts = LinearRegression().fit(people[["zone"]], people["age"])
     for given, table, changes, error, words in [
         (model, people, {"margin": 2.0}, InvalidSettings, "between 0 and 1, not 2"),
         (model, people, {"label": "pay"}, InvalidData, "'pay'"),
@@ -157,6 +158,7 @@ def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
         (model, people[:100], {}, InvalidData, "100 people are too few to choose"),
         (model, people, {"label": None, "may_matter": ()}, InvalidSettings, "--label.*--may-m"),
         (model, people, {"settings": Settings(method="flip")}, InvalidSettings, "not by flip"),
+        (amounts, people, {"label": "age", "may_matter": ["zone"]}, InvalidModel, "gives numbers"),
         ("none.onnx", people, {}, likewise.LikewiseError, "none.onnx"),
     ]:
         with pytest.raises(error, match=words) as caught:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from likewise._audit import audit
 from likewise._compare import Comparison, compare, comparison_key
 from likewise.data.rows import open_rows
-from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, StatisticalWarning
 from likewise.files import check_outputs, make_folder, write_whole
 from likewise.method import Progress
 from likewise.record import MatchedPairsRecord
@@ -252,6 +252,8 @@ def improve(
     parts = _divided(_table(people, columns.csv), columns.cluster, seed, pool is not None)
     reference = parts[0] if pool is None else _table(pool, columns.csv)
     found = audited(model, pa.concat_tables(parts[1:]))
+    if found.record.model.task == "regression":
+        raise InvalidModel("The model gives numbers; only models with decisions are improved.")
     models, tried = {0.0: model}, []
     chosen = before = after = both = None
     if found.verdict == "evidence":
