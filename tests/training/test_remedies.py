@@ -38,8 +38,11 @@ def fitted(kind, seed=1, effect=0.5, n=1500):
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("improved")
     people = applicants(5000, 2, 0.5)
-    asked = {"margin": 0.04, "folder": folder, "favourable": "yes", **ASKED}
-    return improve(fitted(LogisticRegression()), people, **asked), people, folder
+    asked, told = {"margin": 0.04, "folder": folder, "favourable": "yes", **ASKED}, []
+    asked["progress"] = lambda _, done, total: told.append((done, total))
+    result = improve(fitted(LogisticRegression()), people, **asked)
+    assert told == [(done, 9) for done in range(1, 10)]  # two of them judge
+    return result, people, folder
 
 
 def test_a_fairer_model_is_found_judged_and_written(found):

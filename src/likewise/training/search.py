@@ -242,12 +242,17 @@ def improve(
     if folder is not None and Path(folder).is_dir():
         check_outputs([Path(folder) / name for name in WRITTEN], [model, people, pool])
 
+    audits: list[AuditResult] = []
+
     def audited(one: Any, table: pa.Table) -> AuditResult:
         # Each half of the people is the other's reference sample.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StatisticalWarning)
             own = encoder if one is model else None  # a remedy has the encoder itself
-            return audit(one, table, settings=asked, trust=trust, encoder=own)
+            audits.append(audit(one, table, settings=asked, trust=trust, encoder=own))
+        if progress is not None:  # the given model on everyone, all on some, two to be judged
+            progress("trying remedies", len(audits), 1 + (1 + len(WEIGHTS)) + 2)
+        return audits[-1]
 
     parts = _divided(_table(people, columns.csv), columns.cluster, seed, pool is not None)
     reference = parts[0] if pool is None else _table(pool, columns.csv)
@@ -268,11 +273,8 @@ def improve(
         )
         hidden = [columns.label, columns.weight, columns.cluster, columns.id, *columns.ignore]
         features = reference.drop_columns([n for n in reference.column_names if n in hidden])
-        compared = _pairs(found).comparisons
-        rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
-        for done, weight in enumerate((0.0, *WEIGHTS)):
-            if progress is not None:
-                progress("trying remedies", done, 1 + len(WEIGHTS))
+        rows = {comparison_key(r) for r in _pairs(found).comparisons if r.verdict == "evidence"}
+        for weight in (0.0, *WEIGHTS):
             if weight:
                 models[weight] = dataclasses.replace(remedy, weight=weight).fit(features)
             tried.append(_tried(weight, audited(models[weight], parts[1]), rows))
