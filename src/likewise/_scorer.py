@@ -76,9 +76,8 @@ class FairnessScorer(BaseEstimator):  # type: ignore[misc]
         """
         if not (kept := _names(self.may_matter)):
             raise InvalidSettings("The scorer was given no columns that may matter (may_matter=…).")
-        table, settings = _table(X), Settings()
-        if not nw.dependencies.is_into_dataframe(X):
-            settings = settings.changed(model__columns=tuple(table.column_names))
+        table, framed = _table(X), nw.dependencies.is_into_dataframe(X)
+        read = () if framed else tuple(table.column_names)
         names = _names(self.protected)
         if protected is not None:
             given = protected if isinstance(protected, Mapping) else {"protected ": protected}
@@ -100,7 +99,7 @@ class FairnessScorer(BaseEstimator):  # type: ignore[misc]
                 favourable=self.favourable,
                 weights=None if sample_weight is None else WEIGHT,
                 checks="core",
-                settings=settings,
+                settings=Settings().changed(model__columns=read),
             )
         assert result.record.matched_pairs is not None
         if result.record.model.task == "regression":
@@ -108,8 +107,7 @@ class FairnessScorer(BaseEstimator):  # type: ignore[misc]
         deviations = [row.deviation for row in result.record.matched_pairs.comparisons]
         known = [deviation for deviation in deviations if not math.isnan(deviation)]
         if not known:
-            small = f"A fold of {len(table)} people is too small to compare groups"
-            raise InvalidData(f"{small}: {result.sentence}")
+            raise InvalidData(f"A fold of {len(table)} people is too small: {result.sentence}")
         return -max(known)
 
     __call__ = score

@@ -72,14 +72,12 @@ def audit(
     model = model or files.get("model")
     paths = [str(path) for path in data or files.get("data", ())]
     if scores is not None and model is not None:
-        raise InvalidSettings(
-            "--scores takes the place of MODEL and DATA: leave them out, or leave it out."
-        )
+        raise InvalidSettings("--scores takes the place of MODEL and DATA: name only one of them.")
     if scores is not None:
         paths = [str(scores)]
     elif model is None or not paths:
         raise InvalidSettings(
-            "Name a model and a table: likewise audit MODEL DATA (or a scored table, --scores)."
+            "Name a model and a table (MODEL DATA), or a scored table (--scores)."
         )
     pools = list(options.names(pool) or files.get("pool", ()))
     metric, encoder = (in_files(given[n], files, n) for n in ("metric", "encoder"))

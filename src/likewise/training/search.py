@@ -236,8 +236,7 @@ def improve(
     if absent := [what for what, named in needed.items() if not named]:
         raise InvalidSettings(f"Name {' and '.join(absent)}.")
     if asked.method.name not in ("auto", "matched_pairs"):
-        name = asked.method.name
-        raise InvalidSettings(f"Models are improved by matched pairs, not by {name}.")
+        raise InvalidSettings(f"Models are improved by matched pairs, not by {asked.method.name}.")
     asked = asked.changed(checks="core")
     if folder is not None and Path(folder).is_dir():
         check_outputs([Path(folder) / name for name in WRITTEN], [model, people, pool])
