@@ -96,9 +96,8 @@ def test_too_little_to_go_on_is_one_sentence(people):
         likewise.scorer(may_matter=["age"])(model, x[["age", "zone"]])
     with pytest.raises(InvalidSettings, match="no columns that may matter"):
         likewise.scorer(may_matter=[], protected="sex")(model, x)
-    regressor = LinearRegression().fit(x[["age", "zone"]], x["age"])
     with pytest.raises(InvalidModel, match="the estimator is a regressor"):
-        likewise.scorer(may_matter=["age"], protected="sex")(regressor, x)
+        likewise.scorer(may_matter=["zone"], protected="sex")(LinearRegression().fit(x, y), x)
     with pytest.raises(InvalidData, match="A fold of 8 people is too small"):
         likewise.scorer(may_matter=["age"], protected="sex")(model, x[:8])
     with pytest.raises(InvalidData, match="has 1 dimensions"):

@@ -176,7 +176,7 @@ def test_another_limit_keeps_no_verdict_that_was_not_read_again():
     [(1.1, 0.2, (1.6, 1e-9), "evidence"), (1.26, 0.04, (1.1, 0.9), "inconclusive")],
 )
 def test_at_another_limit_everyone_and_the_groups_decide_as_in_the_audit(lower, p, group, verdict):
-    known = dict(zip(("lower", "p_value"), group, strict=True))
+    known = {"lower": group[0], "p_value": group[1]}
     groups = [g.model_copy(update=known) for g in samples.flow().groups]
     curve = {"evidence_below": lower, "within_from": 1.71}
     everyone = {"loss_ratio": samples.one_test(lower=lower, p_value=p)}

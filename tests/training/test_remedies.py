@@ -107,11 +107,8 @@ def test_where_nothing_is_wrong_nothing_is_changed(kind):
 def test_tables_are_read_as_the_settings_say_and_clusters_stay_whole(tmp_path):
     model, people = fitted(LogisticRegression(), effect=1.0), applicants(1600, 3, 0.8)
     years = np.where(people["sex"] == "f", 50, 30) + np.arange(1600) % 10
-    people = people.assign(
-        years=years,
-        zone=people["zone"].mask(np.arange(1600) % 50 < 2),
-        home=np.repeat(np.arange(800), 2),
-    )
+    people["zone"] = people["zone"].mask(np.arange(1600) % 50 < 2)
+    people = people.assign(years=years, home=np.repeat(np.arange(800), 2))
     people.to_csv(tmp_path / "people.csv", sep=";", index=False)
     settings = Settings().changed(
         columns__protected=["years"], columns__drop_missing=True, columns__csv__separator=";"
