@@ -45,10 +45,8 @@ def test_the_values_of_a_column_make_its_fingerprint_and_not_how_it_is_stored(on
 
 
 def test_slices_have_the_digests_of_their_values(rng):
-    table = {
-        "x": pa.array(rng.normal(size=100)),
-        "t": pa.array(rng.choice(["a", "bb", None], 100).tolist()),
-    }
+    texts = pa.array(rng.choice(["a", "bb", None], 100).tolist())
+    table = {"x": pa.array(rng.normal(size=100)), "t": texts}
     parts = chunk_digests(table, [0, 30, 100])
     tail = {name: column.slice(30) for name, column in table.items()}
     assert parts[1] == chunk_digests(tail, [0, 70])[0]
@@ -83,6 +81,10 @@ def test_the_same_people_in_another_order_and_without_one_are_recognised(rng):
     assert overlap(again, everyone) == overlap(everyone, everyone) == 1
     assert overlap(everyone, again) > 0.99
     assert overlap(sketch_of(hashes(rng.normal(size=(500, 3)))), everyone) == 0
+    # Sketches of parts make the sketch of all.
+    some = np.concatenate([hashes(x), hashes(x)[::3], hashes(x)[:500]])
+    parts = map(sketch_of, np.split(some, [10, 7000]))
+    np.testing.assert_array_equal(sketch_of(*parts), sketch_of(some))
 
 
 @pytest.mark.parametrize(("share", "times"), [(0.25, 1), (0.5, 1), (0.9, 1), (0.5, 10)])
@@ -94,10 +96,3 @@ def test_the_share_of_people_in_both_is_estimated(share, times):
     assert abs(overlap(one, two) - share) < 4 * 0.5 / np.sqrt(SKETCH_SIZE / times)
     few, some = (sketch_of(row_hashes({"x": np.arange(*ends)})) for ends in ((0, 100), (60, 160)))
     assert overlap(few, some) == 0.4
-
-
-def test_sketches_of_parts_make_the_sketch_of_all(rng):
-    hashes = row_hashes({"x": rng.normal(size=10_000)})
-    hashes = np.concatenate([hashes, hashes[::3], hashes[:500]])
-    parts = map(sketch_of, np.split(hashes, [10, 7000]))
-    np.testing.assert_array_equal(sketch_of(*parts), sketch_of(hashes))

@@ -7,14 +7,14 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import likewise
 from helpers import applicants
-from likewise.errors import InvalidData, InvalidSettings
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,10 @@ def test_too_little_to_go_on_is_one_sentence(people):
     model = LogisticRegression().fit(x[["age", "zone"]], y)
     with pytest.raises(InvalidSettings, match="no protected attributes"):
         likewise.scorer(may_matter=["age"])(model, x[["age", "zone"]])
+    with pytest.raises(InvalidSettings, match="no columns that may matter"):
+        likewise.scorer(may_matter=[], protected="sex")(model, x)
+    with pytest.raises(InvalidModel, match="the estimator is a regressor"):
+        likewise.scorer(may_matter=["zone"], protected="sex")(LinearRegression().fit(x, y), x)
     with pytest.raises(InvalidData, match="A fold of 8 people is too small"):
         likewise.scorer(may_matter=["age"], protected="sex")(model, x[:8])
     with pytest.raises(InvalidData, match="has 1 dimensions"):

@@ -22,14 +22,8 @@ from likewise.settings.settings_file import settings_and_files, write_settings
     lam=st.floats(1e-3, 1e6),
 )
 def test_a_settings_file_is_read_back_as_it_was(tmp_path_factory, delta, alpha, label, lam):
-    settings = make_settings(
-        {
-            "delta": delta,
-            "alpha": alpha,
-            "columns": {"label": label},
-            "method": {"name": "gradient_flow", "lam": lam},
-        }
-    )
+    choices = {"delta": delta, "alpha": alpha, "columns": {"label": label}}
+    settings = make_settings(choices | {"method": {"name": "gradient_flow", "lam": lam}})
     path = tmp_path_factory.mktemp("settings") / "audit.toml"
     path.write_text(write_settings(settings), encoding="utf-8", newline="")
     assert settings_and_files(path)[0] == settings
@@ -37,9 +31,8 @@ def test_a_settings_file_is_read_back_as_it_was(tmp_path_factory, delta, alpha, 
 
 def test_the_hash_changes_with_any_choice_and_with_nothing_else():
     assert Settings().hash == make_settings({"delta": 1.25}).hash
-    assert (
-        len({Settings().changed(**c).hash for c in ({}, {"method__lam": 49.0}, {"seed": 1})}) == 3
-    )
+    hashes = {Settings().changed(**c).hash for c in ({}, {"method__lam": 49.0}, {"seed": 1})}
+    assert len(hashes) == 3
     assert make_settings({"method": "reach"}) == make_settings({"method": {"name": "reach"}})
     named = Settings(labels={"pi_rat": "payment ratio", "black = yes": 'Black "applicants"'})
     assert make_settings(tomllib.loads(write_settings(named))) == named
@@ -50,9 +43,8 @@ def test_the_hash_changes_with_any_choice_and_with_nothing_else():
 def test_a_choice_is_set_by_its_path():
     loss = ["tests.loss_ratio.interval=paper"]
     columns = ["columns.label=my label", "columns.protected=['sex', 'race']"]
-    settings = Settings().with_set(
-        ["method.name=reach", "method.budget=30", "delta=1.5", *loss, *columns]
-    )
+    reach = ["method.name=reach", "method.budget=30", "delta=1.5"]
+    settings = Settings().with_set([*reach, *loss, *columns])
     assert (settings.method.name, settings.method.params) == ("reach", {"budget": 30})
     assert (settings.delta, settings.columns.label) == (1.5, "my label")
     assert settings.columns.protected == ("sex", "race")
@@ -66,10 +58,8 @@ def test_another_map_begins_with_its_own_defaults():
     flow = Settings().changed(method="gradient_flow", method__lam=20.0)
     assert flow.changed(method__lam=30.0).method.params == {"lam": 30.0}
     assert flow.changed(method="reach", method__budget=5).method.params == {"budget": 5}
-    assert flow.changed(method="gradient_flow", method__time=2.0).method.params == {
-        "lam": 20.0,
-        "time": 2.0,
-    }
+    longer = flow.changed(method="gradient_flow", method__time=2.0)
+    assert longer.method.params == {"lam": 20.0, "time": 2.0}
 
 
 def test_a_settings_file_holds_what_differs_and_explains_every_line():
@@ -145,9 +135,7 @@ def test_arguments_are_taken_as_they_are_written_in_python(kind):
     assert resolve_settings({"delta": 1.5})[0] == Settings(delta=1.5)
     with pytest.raises(InvalidSettings, match=r"settings is 'a.toml'. Give likewise.Settings"):
         resolve_settings("a.toml")
-
-
-def test_choices_within_choices_without_end_are_refused():
+    # Choices within choices without end are refused.
     deep = functools.reduce(lambda inner, _: [inner], range(600), 0)
     with pytest.raises(InvalidSettings, match=r"is refused: .*depth"):
         make_settings({"method": {"name": "gradient_flow", "x": deep}})

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from likewise._audit import audit
-from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, LikewiseWarning
 from likewise.settings import Settings
 
 WEIGHT = "sample weight "
@@ -74,10 +74,10 @@ class FairnessScorer(BaseEstimator):  # type: ignore[misc]
         ``X`` is a data frame or an array; ``y`` is not used; ``protected`` are attributes that are
         no columns of ``X``: one column, or a mapping.
         """
-        table = _table(X)
-        settings = Settings()
-        if not nw.dependencies.is_into_dataframe(X):
-            settings = settings.changed(model__columns=tuple(table.column_names))
+        if not (kept := _names(self.may_matter)):
+            raise InvalidSettings("The scorer was given no columns that may matter (may_matter=…).")
+        table, framed = _table(X), nw.dependencies.is_into_dataframe(X)
+        read = () if framed else tuple(table.column_names)
         names = _names(self.protected)
         if protected is not None:
             given = protected if isinstance(protected, Mapping) else {"protected ": protected}
@@ -95,18 +95,19 @@ class FairnessScorer(BaseEstimator):  # type: ignore[misc]
                 estimator,
                 table,
                 protected=names,
-                may_matter=_names(self.may_matter),
+                may_matter=kept,
                 favourable=self.favourable,
                 weights=None if sample_weight is None else WEIGHT,
                 checks="core",
-                settings=settings,
+                settings=Settings().changed(model__columns=read),
             )
         assert result.record.matched_pairs is not None
+        if result.record.model.task == "regression":
+            raise InvalidModel("The score compares decisions, and the estimator is a regressor.")
         deviations = [row.deviation for row in result.record.matched_pairs.comparisons]
         known = [deviation for deviation in deviations if not math.isnan(deviation)]
         if not known:
-            small = f"A fold of {len(table)} people is too small to compare groups"
-            raise InvalidData(f"{small}: {result.sentence}")
+            raise InvalidData(f"A fold of {len(table)} people is too small: {result.sentence}")
         return -max(known)
 
     __call__ = score

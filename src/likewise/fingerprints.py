@@ -27,9 +27,12 @@ MISSING = np.array(np.nan).view(np.uint64)[()]
 Hashes = UInt64[np.ndarray, "_"]
 
 
-def canonical(value: Any) -> str:
-    """Return a value as JSON with sorted keys, every digit, and no room for choice."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def canonical(value: Any, *, ascii: bool = False) -> str:
+    """Return a value as JSON with sorted keys, every digit, and no room for choice.
+
+    ``ascii`` escapes other characters, as in the hash of settings.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii)
 
 
 def hash_json(value: Any) -> str:

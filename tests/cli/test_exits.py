@@ -38,9 +38,8 @@ def heed():
 
 def start(code, before="", preexec_fn=heed):
     """Start likewise with one command, which does what ``code`` says."""
-    script = HARNESS.format(
-        before=before, code=textwrap.indent(textwrap.dedent(code), "    ").strip()
-    )
+    code = textwrap.indent(textwrap.dedent(code), "    ").strip()
+    script = HARNESS.format(before=before, code=code)
     return subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,

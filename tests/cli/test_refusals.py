@@ -173,6 +173,15 @@ def test_improve_names_what_is_lacking_and_nothing_else(world):
     assert sentence(run(*asked)).endswith("Name the columns that may matter (--may-matter).")
 
 
+@pytest.mark.parametrize("command", ["audit", "improve", "metric"])
+def test_commands_take_the_encoder_that_a_settings_file_names(world, tmp_path, command):
+    (tmp_path / "audit.toml").write_text('[files]\nencoder = "none.json"\n')
+    model = [] if command == "metric" else [world / "model.safetensors"]
+    asked = [command, *model, world / "people.csv", "--settings", tmp_path / "audit.toml"]
+    asked += ["--label", "y", "--protected", "sex", "-o", tmp_path / "o.json"]
+    assert "none.json" in sentence(run(*asked))
+
+
 @pytest.mark.parametrize("command", ["init", "improve"])
 def test_commands_that_read_csv_take_the_settings_that_their_errors_name(world, tmp_path, command):
     text = (world / "people.csv").read_text().replace(",", ";").replace(".", ",")

@@ -25,14 +25,11 @@ def test_a_place_is_read(text, found):
     assert executor(text) == found
 
 
-@pytest.mark.parametrize(
-    "text", ["", "cluster", "threads:2@host", "threads:0", "threads:many", "inline:2", "4"]
-)
-def test_another_place_is_one_sentence(text):
-    with pytest.raises(InvalidSettings, match="names no place"):
+OTHERS = ["", "cluster", "threads:2@host", "threads:0", "threads:many", "inline:2", "4"]
+
+
+@pytest.mark.parametrize("text", [*OTHERS, "processes:2,much"])
+def test_another_place_or_memory_is_one_sentence(text):
+    words = "names no place" if text in OTHERS else "no amount of memory"
+    with pytest.raises(InvalidSettings, match=words):
         executor(text)
-
-
-def test_what_is_no_amount_of_memory_is_one_sentence():
-    with pytest.raises(InvalidSettings, match="no amount of memory"):
-        executor("processes:2,much")

@@ -8,8 +8,7 @@ from checks.planted import audited, linear, population
 
 def test_people_stand_beside_the_pair_whose_columns_they_were_given(tmp_path):
     people, pool = population(600, 1), population(1500, 2)
-    result = audited(linear(zone=1.0), people, pool)
-    path = tmp_path / "comparators.csv"
+    result, path = audited(linear(zone=1.0), people, pool), tmp_path / "comparators.csv"
     result.save(path)
     found: dict[str, dict[str, dict[str, str]]] = {}
     for row in csv.DictReader(io.StringIO(path.read_text())):
@@ -29,6 +28,5 @@ def test_people_stand_beside_the_pair_whose_columns_they_were_given(tmp_path):
         # The person's own skill with the member's zone.
         decided = str(int(person["skill"] + other["zone"] - 0.5 > 0))
         assert case["decision"]["other_group"] == decided
-        assert float(case["mean rate of 1 over all pairs"]["other_group"]) > float(
-            case["mean rate of 1 over all pairs"]["own_group"]
-        )
+        rates = case["mean rate of 1 over all pairs"]
+        assert float(rates["other_group"]) > float(rates["own_group"])

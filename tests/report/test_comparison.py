@@ -47,9 +47,7 @@ def test_a_page_shows_every_ratio(compared):
     assert repr(compared) == "<Comparison of old, new>"
     assert repr(compared.records["new"]).startswith("<Record within_tolerance: No difference")
     assert "new differs less than old" in compared._repr_html_()
-
-
-def test_hostile_names_stay_text():
+    # Hostile names stay text.
     records = {samples.HOSTILE: samples.hostile(), "b": samples.hostile()}
     page = comparison_page(Comparison(records, (), 0.05))
     assert "<script>" not in page

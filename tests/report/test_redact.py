@@ -61,8 +61,12 @@ def test_levels_of_few_people_are_named_other_and_their_tables_left_out():
     race = {"White": 8000, "non-White": 1000, "Martian": 4, "Venusian": 7}
     extra = samples.comparison("race", "Martian", "White", 0.2, 0.4, people=12)
     rows = (*record.matched_pairs.comparisons, extra)
-    texts = ("race: White and Martian cannot be compared", "The model is new")
+    texts = ("White and little green ones cannot be compared", "The model is new")
+    labels = {"race = Martian": "little green ones", "race = White": "Whites"}
+    given = {"label_map": {"Martian": "1"}, "bins": {"race": [1], "age": [40]}}
+    settings = record.settings.changed(labels=labels, columns=given)
     said = {"warnings": texts, "skipped": texts, "causes": ("Martian is too small; leave it out",)}
+    said |= {"settings": settings, "command": "likewise audit --label-map Martian=1"}
     levels = {"race": race, "sex": {"a": 50, "b": 3}}
     record = changed(record, rows=rows).model_copy(update=said)
     hidden = redact(with_levels(record, levels))
@@ -70,7 +74,9 @@ def test_levels_of_few_people_are_named_other_and_their_tables_left_out():
     assert len(hidden.matched_pairs.comparisons) == 4
     assert hidden.warnings == hidden.skipped == ("The model is new",)
     assert hidden.causes == ("other is too small; leave it out",)
-    assert "Martian" not in hidden.to_json()
+    assert hidden.settings.labels == {"race = White": "Whites"}
+    assert hidden.settings.columns.bins == {"age": (40,)}
+    assert not any(word in hidden.to_json() for word in ("Martian", "green"))
 
 
 def test_where_every_comparison_is_small_nothing_is_said_of_it():
@@ -108,10 +114,12 @@ def test_histograms_with_a_few_people_in_a_bin_are_left_out_and_sums_of_weights(
     assert bool(hidden.performance_folds) is not weighted
 
 
-@pytest.mark.parametrize(("people", "kept"), [(150, False), (2874, True)])
-def test_folds_of_fewer_than_ten_people_are_left_out(people, kept):
-    folds = FoldInfluence(**dict.fromkeys(FoldInfluence.model_fields, (0.1,) * 20))
-    weights = {"weight": (people / 20,) * 20, "error": (people / 100,) * 20}
+@pytest.mark.parametrize(
+    ("people", "count", "kept"), [(150, 20, False), (2874, 20, True), (390, 40, False)]
+)
+def test_folds_of_fewer_than_ten_people_are_left_out(people, count, kept):
+    folds = FoldInfluence(**dict.fromkeys(FoldInfluence.model_fields, (0.1,) * count))
+    weights = {"weight": (people / count,) * count, "error": (people / count / 5,) * count}
     row = {"folds": folds, "people": people}
     hidden = redact(changed(samples.evidence(), row, performance_folds=weights)).matched_pairs
     assert bool(hidden.performance_folds) is kept

@@ -96,9 +96,8 @@ def test_what_to_do_about_a_warning_is_never_cut_off(make, width):
     warning += "people whom it has not seen (--pool)."
     said = summary(make().model_copy(update={"warnings": (warning,)}), width=width)
     assert len(said.splitlines()) <= 25
-    assert "Give people whom it has not seen (--pool)." in " ".join(
-        said.split("Warning")[1].split()
-    )
+    told = " ".join(said.split("Warning")[1].split())
+    assert "Give people whom it has not seen (--pool)." in told
 
 
 def test_the_flow_shows_its_statistics_and_its_control():
@@ -128,8 +127,6 @@ def test_the_headline_alone_has_the_colour_of_the_verdict(monkeypatch, no_color)
     before, headline, after = terminal.getvalue().split("\n\n", 2)
     assert headline.startswith("EVIDENCE" if no_color else "\x1b[31m")
     assert "\x1b" not in before + after.removeprefix("\x1b[0m")
-
-
-def test_a_hostile_name_cannot_move_the_cursor():
+    # A hostile name cannot move the cursor.
     record = samples.hostile(text="\x1b[2J\x1b[31m\u202e")
     assert not re.search("[\x1b\u202e]", summary(record, verbose=True))

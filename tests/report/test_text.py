@@ -162,13 +162,29 @@ def test_another_limit_keeps_no_verdict_that_was_not_read_again():
         again = at_limit(samples.evidence(), delta)
         assert {row.outcome for row in again.sensitivity} == {""}
         assert not any("may matter" in step for step in next_steps(again))
-    assert [g.rejected for g in at_limit(samples.flow(), 1.2).groups].count(True) == 1
+    assert [g.rejected for g in at_limit(samples.flow(), 1.2).groups].count(True) == 3
     again = at_limit(samples.flow(), 1.8)
     assert (again.verdict, again.reason) == ("inconclusive", "groups")
     assert not any(group.rejected for group in again.groups)
     assert at_limit(samples.flow(), 2.0).verdict == "within_tolerance"
     with pytest.raises(InvalidSettings, match=r"limit on ratios \(got 4\)"):
         at_limit(samples.regression(), 4.0)
+
+
+@pytest.mark.parametrize(
+    ("lower", "p", "group", "verdict"),
+    [(1.1, 0.2, (1.6, 1e-9), "evidence"), (1.26, 0.04, (1.1, 0.9), "inconclusive")],
+)
+def test_at_another_limit_everyone_and_the_groups_decide_as_in_the_audit(lower, p, group, verdict):
+    known = {"lower": group[0], "p_value": group[1]}
+    groups = [g.model_copy(update=known) for g in samples.flow().groups]
+    curve = {"evidence_below": lower, "within_from": 1.71}
+    everyone = {"loss_ratio": samples.one_test(lower=lower, p_value=p)}
+    record = samples.flow(tests=everyone, groups=groups, delta_curve=curve)
+    assert at_limit(record, 1.25) is record
+    assert at_limit(record, 1.2).verdict == verdict
+    with pytest.raises(InvalidSettings, match="needs the full result"):
+        at_limit(record.model_copy(update={"redacted": True}), 1.2)
 
 
 SCORED = samples.fill(Record.model_fields["model"].annotation, kind="scored table")

@@ -38,8 +38,11 @@ def fitted(kind, seed=1, effect=0.5, n=1500):
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("improved")
     people = applicants(5000, 2, 0.5)
-    asked = {"margin": 0.04, "folder": folder, "favourable": "yes", **ASKED}
-    return improve(fitted(LogisticRegression()), people, **asked), people, folder
+    asked, told = {"margin": 0.04, "folder": folder, "favourable": "yes", **ASKED}, []
+    asked["progress"] = lambda _, done, total: told.append((done, total))
+    result = improve(fitted(LogisticRegression()), people, **asked)
+    assert told == [(done, 9) for done in range(1, 10)]  # two of them judge
+    return result, people, folder
 
 
 def test_a_fairer_model_is_found_judged_and_written(found):
@@ -104,11 +107,8 @@ def test_where_nothing_is_wrong_nothing_is_changed(kind):
 def test_tables_are_read_as_the_settings_say_and_clusters_stay_whole(tmp_path):
     model, people = fitted(LogisticRegression(), effect=1.0), applicants(1600, 3, 0.8)
     years = np.where(people["sex"] == "f", 50, 30) + np.arange(1600) % 10
-    people = people.assign(
-        years=years,
-        zone=people["zone"].mask(np.arange(1600) % 50 < 2),
-        home=np.repeat(np.arange(800), 2),
-    )
+    people["zone"] = people["zone"].mask(np.arange(1600) % 50 < 2)
+    people = people.assign(years=years, home=np.repeat(np.arange(800), 2))
     people.to_csv(tmp_path / "people.csv", sep=";", index=False)
     settings = Settings().changed(
         columns__protected=["years"], columns__drop_missing=True, columns__csv__separator=";"
@@ -150,6 +150,7 @@ def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_faire
 
 def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
     people, model = applicants(400, 5, 0.5), fitted(LogisticRegression())
+    amounts = LinearRegression().fit(people[["zone"]], people["age"])
     for given, table, changes, error, words in [
         (model, people, {"margin": 2.0}, InvalidSettings, "between 0 and 1, not 2"),
         (model, people, {"label": "pay"}, InvalidData, "'pay'"),
@@ -157,6 +158,7 @@ def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
         (model, people[:100], {}, InvalidData, "100 people are too few to choose"),
         (model, people, {"label": None, "may_matter": ()}, InvalidSettings, "--label.*--may-m"),
         (model, people, {"settings": Settings(method="flip")}, InvalidSettings, "not by flip"),
+        (amounts, people, {"label": "age", "may_matter": ["zone"]}, InvalidModel, "gives numbers"),
         ("none.onnx", people, {}, likewise.LikewiseError, "none.onnx"),
     ]:
         with pytest.raises(error, match=words) as caught:

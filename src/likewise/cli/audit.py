@@ -9,7 +9,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import exit_code, say, stopped
-from likewise.cli.metric import open_encoder
+from likewise.cli.metric import in_files, open_encoder
 from likewise.cli.progress import progress_bar
 from likewise.cli.running import executor, store
 from likewise.errors import InvalidFile, InvalidSettings, LikewiseError
@@ -72,18 +72,15 @@ def audit(
     model = model or files.get("model")
     paths = [str(path) for path in data or files.get("data", ())]
     if scores is not None and model is not None:
-        raise InvalidSettings(
-            "--scores takes the place of MODEL and DATA: leave them out, or leave it out."
-        )
+        raise InvalidSettings("--scores takes the place of MODEL and DATA: name only one of them.")
     if scores is not None:
         paths = [str(scores)]
     elif model is None or not paths:
         raise InvalidSettings(
-            "Name a model and a table: likewise audit MODEL DATA (or a scored table, --scores)."
+            "Name a model and a table (MODEL DATA), or a scored table (--scores)."
         )
     pools = list(options.names(pool) or files.get("pool", ()))
-    metric = metric or (Path(files["metric"]) if "metric" in files else None)
-    encoder = encoder or (Path(files["encoder"]) if "encoder" in files else None)
+    metric, encoder = (in_files(given[n], files, n) for n in ("metric", "encoder"))
     if identity is not None:
         base = base.changed(columns__id=identity)
     chosen = base.with_set(assigned or ())

@@ -24,7 +24,8 @@ def report(
 ) -> None:
     """Render a saved RESULT again, without model or data; --delta asks at another limit.
 
-    Without options, the summary is printed. With --delta the exit code is that of its verdict.
+    Without options, the summary is printed. With --delta the exit code is that of its verdict. A
+    perturbation audit may be inconclusive at another limit where an audit made at it decides.
 
     Example: likewise report result.json -o report.html
     """

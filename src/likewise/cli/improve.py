@@ -7,7 +7,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import exit_code
-from likewise.cli.metric import open_encoder
+from likewise.cli.metric import in_files, open_encoder
 from likewise.cli.options import argument, option
 
 
@@ -58,7 +58,7 @@ def improve(
             pool=list(options.names(pool) or files.get("pool", ())) or None,
             label_map=options.mapping(label_map, "--label-map"),
             bins=options.mapping(bins, "--bins"),
-            encoder=open_encoder(encoder, None),
+            encoder=open_encoder(in_files(encoder, files, "encoder"), None),
             settings=base.with_set(assigned or ()),
             folder=output,
             progress=progress,

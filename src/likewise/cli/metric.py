@@ -54,7 +54,8 @@ def metric(
     }
     from likewise.settings.settings_file import settings_and_files
 
-    base, _ = settings_and_files(settings)
+    base, files = settings_and_files(settings)
+    encoder = encoder if model else in_files(encoder, files, "encoder")
     given = {name: value for name, value in choices.items() if value is not None}
     # Options first: another method begins with its own parameters, which --set may then change.
     chosen = base.changed(**given).with_set(assigned or ())
@@ -75,6 +76,11 @@ def metric(
     save_metric(dataclasses.replace(learned, attached=attached), output)
     print(learned)
     say(f"Saved to {output}.")
+
+
+def in_files(path: Path | None, files: dict[str, Any], name: str) -> Path | None:
+    """Return the path of an option, or else what ``[files]`` of the settings file names."""
+    return path or (Path(files[name]) if name in files else None)
 
 
 def open_encoder(path: Path | None, metric: Any) -> Any:

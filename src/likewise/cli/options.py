@@ -87,14 +87,9 @@ def outputs(
     for path in paths or ():
         kind = kind_of(path, rows=rows)
         if redact and kind in ("rows", "comparators"):
-            raise InvalidSettings(
-                f"{str(path)!r} would hold single people, whom --redact leaves out. Leave out this "
-                "file."
-            )
+            raise InvalidSettings(f"{str(path)!r} would hold people, whom --redact leaves out.")
         if kind in found:
-            raise InvalidSettings(
-                f"{str(found[kind])!r} and {str(path)!r} would hold the same. Name one of them."
-            )
+            raise InvalidSettings(f"{str(found[kind])!r} and {str(path)!r} would hold the same.")
         found[kind] = path
     return found
 

@@ -48,8 +48,7 @@ def progress_bar(
 
     def tell(what: str, done: int, total: int) -> None:
         if what not in tasks:
-            said = SAID.get(what, what)
-            tasks[what] = bar.add_task(said, total=total, completed=done, words="")
+            tasks[what] = bar.add_task(SAID.get(what, what), total=total, completed=done, words="")
         words = f"{done:,} of {total:,}{' blocks' * (what in SAID)}"
         bar.update(tasks[what], completed=done, total=total, visible=done < total, words=words)
         if bar.console.is_terminal and now() - begun > PATIENCE and not bar.live.is_started:

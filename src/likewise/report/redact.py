@@ -7,6 +7,7 @@ cannot be found by subtraction; rates and ratios stay as they are.
 import math
 import re
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import Any
 
 from likewise.record import (
@@ -22,8 +23,6 @@ from likewise.report.text import sentence
 FEWEST = 10
 """People that a cell of a table holds at least."""
 OTHER = "other"
-FOLDS = 20
-"""Folds of people that a comparison of models adds up over."""
 COUNTS = {
     *("n", "people", "without_overlap", "clipped", "pairs", "pool_size", "in_pool", "clusters"),
     *("pool_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
@@ -40,14 +39,15 @@ def redact(record: Record) -> Record:
 
     People, row numbers and notes that quote values are left out, and so are the distribution of
     single ratios and the levels of encoded columns. Levels of an attribute that fewer than ten
-    people hold are named "other", and tables with a smaller cell are left out.
+    people hold are named "other", and tables with a smaller cell are left out. So are the
+    command, if there is such a level, and settings that tell of it: display names, the map of
+    labels, where its attribute is cut. The hash is that of the settings as they were.
     """
     data, part, metric = record.data, record.matched_pairs, record.metric
-    levels = [
-        (name, level, n) for name, table in data.protected.items() for level, n in table.items()
-    ]
-    small = {(name, level) for name, level, n in levels if n < FEWEST}
-    words = "|".join(re.escape(level) for level in sorted(level for _, level in small) if level)
+    small = {(a, g) for a, table in data.protected.items() for g, n in table.items() if n < FEWEST}
+    columns, labels = record.settings.columns, record.settings.labels
+    said = {level for _, level in small} | {labels.get(f"{a} = {level}") for a, level in small}
+    words = "|".join(re.escape(word) for word in sorted(filter(None, said)))
     named = re.compile(rf"(?<!\w)(?:{words})(?!\w)" if words else r"(?!)")
     tables = {name: _merged(table) for name, table in data.protected.items()}
     if part is not None:
@@ -56,6 +56,13 @@ def redact(record: Record) -> Record:
         origin = {name: metric.origin[name] for name in ("source", "n") if name in metric.origin}
         unnamed: tuple[dict[str, float], ...] = ({},) * len(metric.directions)
         metric = metric.model_copy(update={"origin": origin, "directions": unnamed})
+    settings = record.settings.changed(
+        labels=_unnamed(labels, named),
+        columns__label_map=_unnamed(columns.label_map, named),
+        columns__bins={
+            name: cuts for name, cuts in columns.bins.items() if name not in dict(small)
+        },
+    )
     hidden = record.model_copy(
         update={
             "causes": tuple(named.sub(OTHER, cause) for cause in record.causes),
@@ -68,6 +75,7 @@ def redact(record: Record) -> Record:
             ),
             **{"metric": metric, "matched_pairs": part, "perturbed": (), "distribution": {}},
             **{"notes": (), "rows": _without_few(record.rows), "redacted": True},
+            "command": "" if small else record.command,
             "groups": tuple(
                 g
                 for g in record.groups
@@ -89,7 +97,7 @@ def redact(record: Record) -> Record:
         }
     )
     values = _rounded(hidden.model_dump(exclude={"settings"}))
-    rounded = Record.model_validate(values | {"settings": record.settings})
+    rounded = Record.model_validate(values | {"settings": settings})
     return rounded.model_copy(update={"sentence": sentence(rounded)})
 
 
@@ -119,6 +127,11 @@ def _rounded(value: Any, counts: bool = False) -> Any:
 
 def _without_few(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: n for name, n in counts.items() if n >= FEWEST or n == 0}
+
+
+def _unnamed(texts: Mapping[str, str], named: re.Pattern[str]) -> dict[str, str]:
+    """Return texts under their names, without those that name a small group."""
+    return {key: text for key, text in texts.items() if not named.search(f"{key} {text}")}
 
 
 def _large(counts: Mapping[str, int]) -> bool:
@@ -168,7 +181,7 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
         return tuple(one for one in found if one.direction in directions)
 
     folds = part.performance_folds
-    errors = zip(folds.get("weight", ()), folds.get("error", (math.nan,) * FOLDS), strict=False)
+    errors = zip(folds.get("weight", ()), folds.get("error", repeat(math.nan)), strict=False)
     tells = weighted or not all(_cells(n, wrong / n if n else 0.0) for n, wrong in errors)
     histograms = (h for h in part.changes if not any(0 < c < FEWEST for c in h.counts))
     return part.model_copy(
@@ -190,11 +203,11 @@ def _coarse(row: RateComparison) -> RateComparison:
     """Return a comparison without raw rates and folds that tell of a few."""
     raw = ("actual", "raw_group", "raw_other") if row.measure == "decision" else ()
     few = [name for name in raw if not _cells(row.people, getattr(row, name))]
-    changed = ("changed_up", "changed_down")
-    few += [name for name in changed if 0 < getattr(row, name) * row.people < FEWEST]
+    few += [n for n in ("changed_up", "changed_down") if 0 < getattr(row, n) * row.people < FEWEST]
     few += ["events"] if row.events < FEWEST else []
-    folds = row.folds if row.people >= FEWEST * FOLDS else None
-    return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": folds})
+    folds = 0 if row.folds is None else len(row.folds.own_people)
+    kept = row.folds if row.people >= FEWEST * folds else None
+    return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": kept})
 
 
 def _emptied(row: RateComparison, small: Levels) -> RateComparison:

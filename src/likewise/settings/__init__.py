@@ -8,7 +8,6 @@ the class that a name stands for declares and checks (`likewise.settings.choices
 
 import contextlib
 import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Sequence
@@ -259,8 +258,10 @@ class Settings(Choices):
     @property
     def hash(self) -> str:
         """Return the sha256 of the choices as canonical JSON; display names are no choice."""
+        from likewise.fingerprints import canonical
+
         choices = self.model_dump(mode="json", exclude={"labels"})
-        return hashlib.sha256(canonical(choices).encode()).hexdigest()
+        return hashlib.sha256(canonical(choices, ascii=True).encode()).hexdigest()
 
     def as_in_paper(self) -> "Settings":
         """Return the paper's procedure: its flow and steps, its normal limit, this very metric."""
@@ -324,11 +325,6 @@ def _texts(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "".join(map(_texts, value))
     return value if isinstance(value, str) else ""
-
-
-def canonical(value: Any) -> str:
-    """Return the one JSON text of a value: sorted keys, no blanks."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def make_settings(choices: dict[str, Any], where: str = "") -> Settings:

@@ -23,7 +23,8 @@ import numpy as np
 import pydantic
 
 from likewise.errors import InvalidSettings, in_short, nearest
-from likewise.settings import Choice, Settings, canonical
+from likewise.fingerprints import canonical
+from likewise.settings import Choice, Settings
 
 OUTSIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 """How something outside is named: ``package.module:Name``."""
@@ -224,7 +225,7 @@ def _read(value: Any, hint: Any, where: str) -> Any:
 
 def digest(value: Any) -> str:
     """Return a hash of arrays, and of objects that hold them; of a function, of where it is."""
-    return hashlib.sha256(canonical(_plain(value, _described)).encode()).hexdigest()
+    return hashlib.sha256(canonical(_plain(value, _described), ascii=True).encode()).hexdigest()
 
 
 def _plain(value: Any, other: Callable[[Any], Any]) -> Any:

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, final
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from scipy.spatial import cKDTree
 from scipy.special import expit, logit
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from likewise.data.columns import Roles, complete_rows
@@ -26,7 +25,7 @@ from likewise.run.journal import Memory
 from likewise.session import Session
 from likewise.settings import Settings
 from likewise.setup import prepare
-from likewise.training.sklearn_compat import joint_groups
+from likewise.training.sklearn_compat import LikeliestClass, joint_groups
 
 ROWS = 200_000
 """Rows that are composed at a time."""
@@ -37,7 +36,7 @@ FEW = 20
 
 @final
 @dataclasses.dataclass(eq=False, repr=False)
-class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class AveragedClassifier(LikeliestClass):
     r"""Averages a model's predictions over the remaining columns of comparable people.
 
     .. math:: \bar f(x) = (1 - w) f(x)
@@ -170,11 +169,6 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 p = probabilities(out, self._asked.model.card.output).reshape(*near.shape, -1)
                 average[start : start + size] += p.mean(axis=1) / len(self.near_.rows)
         return average[inverse]
-
-    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
-        """Return the likeliest class of each person."""
-        best = self.predict_proba(X).argmax(axis=1)  # first: it checks that this is fitted
-        return self.classes_[best]
 
     @functools.cached_property
     def _asked(self) -> TableModel:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from likewise._audit import audit
 from likewise._compare import Comparison, compare, comparison_key
 from likewise.data.rows import open_rows
-from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, StatisticalWarning
 from likewise.files import check_outputs, make_folder, write_whole
 from likewise.method import Progress
 from likewise.record import MatchedPairsRecord
@@ -236,22 +236,28 @@ def improve(
     if absent := [what for what, named in needed.items() if not named]:
         raise InvalidSettings(f"Name {' and '.join(absent)}.")
     if asked.method.name not in ("auto", "matched_pairs"):
-        name = asked.method.name
-        raise InvalidSettings(f"Models are improved by matched pairs, not by {name}.")
+        raise InvalidSettings(f"Models are improved by matched pairs, not by {asked.method.name}.")
     asked = asked.changed(checks="core")
     if folder is not None and Path(folder).is_dir():
         check_outputs([Path(folder) / name for name in WRITTEN], [model, people, pool])
+
+    audits: list[AuditResult] = []
 
     def audited(one: Any, table: pa.Table) -> AuditResult:
         # Each half of the people is the other's reference sample.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StatisticalWarning)
             own = encoder if one is model else None  # a remedy has the encoder itself
-            return audit(one, table, settings=asked, trust=trust, encoder=own)
+            audits.append(audit(one, table, settings=asked, trust=trust, encoder=own))
+        if progress is not None:  # the given model on everyone, all on some, two to be judged
+            progress("trying remedies", len(audits), 1 + (1 + len(WEIGHTS)) + 2)
+        return audits[-1]
 
     parts = _divided(_table(people, columns.csv), columns.cluster, seed, pool is not None)
     reference = parts[0] if pool is None else _table(pool, columns.csv)
     found = audited(model, pa.concat_tables(parts[1:]))
+    if found.record.model.task == "regression":
+        raise InvalidModel("The model gives numbers; only models with decisions are improved.")
     models, tried = {0.0: model}, []
     chosen = before = after = both = None
     if found.verdict == "evidence":
@@ -266,11 +272,8 @@ def improve(
         )
         hidden = [columns.label, columns.weight, columns.cluster, columns.id, *columns.ignore]
         features = reference.drop_columns([n for n in reference.column_names if n in hidden])
-        compared = _pairs(found).comparisons
-        rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
-        for done, weight in enumerate((0.0, *WEIGHTS)):
-            if progress is not None:
-                progress("trying remedies", done, 1 + len(WEIGHTS))
+        rows = {comparison_key(r) for r in _pairs(found).comparisons if r.verdict == "evidence"}
+        for weight in (0.0, *WEIGHTS):
             if weight:
                 models[weight] = dataclasses.replace(remedy, weight=weight).fit(features)
             tried.append(_tried(weight, audited(models[weight], parts[1]), rows))

@@ -49,8 +49,17 @@ class TrainingData:
         return TrainingData(self.x[rows], self.y[rows], protected, weight, self.features)
 
 
+class LikeliestClass(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts the class with the largest of the probabilities that a subclass gives."""
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
+        """Return the likeliest class of each person."""
+        best = self.predict_proba(X).argmax(axis=1)  # first: it checks that this is fitted
+        return np.take(self.classes_, best)
+
+
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
-class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
+class FairClassifier(LikeliestClass, abc.ABC):
     """Base class of the training methods: ``fit(X, y, sample_weight=…)``, as scikit-learn has it.
 
     Protected attributes come from columns of ``X`` that the parameter ``protected`` names (the
@@ -140,11 +149,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
         """Return the probability of each class, one row per person."""
         return self._probabilities(self._rows(X))
-
-    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
-        """Return the likeliest class of each person."""
-        best = self.predict_proba(X).argmax(axis=1)  # first: it checks that this is fitted
-        return self.classes_[best]
 
     def _rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Check people to be predicted, who may have the protected columns or not."""
