@@ -59,7 +59,7 @@ def people(seed: int) -> Split:
 def directions(split: Split) -> Any:
     """Return what does not count: sex, race, and what predicts sex."""
     learned = likewise.metrics.sensitive_subspace(
-        split.train, protected=["sex"], C=1.0, groups=0, placebos=0
+        split.train, protected=["sex"], C=1.0, groups=0, controls=0
     ).directions
     race = np.zeros((1, split.train.x.shape[1]))
     race[0, split.train.features.index("race=White")] = 1

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning
 
 ROLES = ["--label", "y", "--protected", "group"]
 PAIRS = ["--may-matter", "a", "--favourable", "1", "--checks", "core"]
-METRIC = {"placebos": 0, "groups": 2}
+METRIC = {"controls": 0, "groups": 2}
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def test_a_loss_of_ones_own_is_named_on_the_command_line(folder, parts, tmp_path
     command = [
         tmp_path / "line.joblib", tmp_path / "people.csv", "--label", "amount", "--protected",
         "group", "--loss", "scoring:pair", "--set", "method.name=reach", "--set", "method.budget=8",
-        "--set", "metric.placebos=0", "--set", "metric.groups=2", "--checks", "core",
+        "--set", "metric.controls=0", "--set", "metric.groups=2", "--checks", "core",
     ]  # fmt: skip
     failed(run("audit", *command), "--trust")
     record = audited(tmp_path, *command, "--trust", "-o", tmp_path / "outcomes.parquet")

@@ -35,7 +35,7 @@ def network_ratios(kind: str) -> np.ndarray:
     split = adult()
     network = NETWORKS[kind].fit(split.train.x, split.train.y)
     model = as_model(network)
-    metric = sensitive_subspace(split.test, groups=0, placebos=0)
+    metric = sensitive_subspace(split.test, groups=0, controls=0)
     flow = GradientFlow(steps=STEPS[kind])
     y, _ = model.targets(split.test.y)
     ratio = observe(model, flow.bind(model, metric), metric, split.test.x, y)

@@ -69,7 +69,7 @@ def population() -> tuple[AuditData, np.ndarray, np.ndarray]:
         features=parts[0].features,
     )
     y = (people.y == ">50K").astype(np.int64)
-    return people, y, sensitive_subspace(people, groups=0, placebos=0).free
+    return people, y, sensitive_subspace(people, groups=0, controls=0).free
 
 
 @functools.cache
@@ -119,7 +119,7 @@ def one_sample(
     rows = rng.choice(len(people), N, replace=False)
     x, y = people.x[rows], labels[rows]
     sample = people.take(rows)
-    metric = sensitive_subspace(sample, placebos=0)
+    metric = sensitive_subspace(sample, controls=0)
     groups = groups_between(unit_hashes([sample]), metric.cuts)
     for model in models():
         sums = RatioSums.of(model.ratios(x, y, metric.free), np.ones(len(x)))

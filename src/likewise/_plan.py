@@ -109,9 +109,7 @@ def plan(
                 "one beyond them."
             )
         if comparisons < 1 or not pairs_per_person > 0:
-            raise InvalidSettings(
-                "Plan for at least one comparison, and some pairs for each person."
-            )
+            raise InvalidSettings("Plan for at least one comparison, and some pairs a person.")
         # T(d) = q - d p at the nearer limit d has at most the variance (q(1-q) + d² p(1-p))
         # (1/n + 1/K): decisions of one person with different columns are taken as unrelated.
         other, limit = rate * ratio, delta if ratio > 1 else 1 / delta

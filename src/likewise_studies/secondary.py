@@ -47,10 +47,10 @@ def shuffled_test(
     few = np.arange(min(PEOPLE, len(people.test)))
     test, moving = LossRatioTest(interval="paper"), as_model(model)
     x, y = people.test.x[few], np.searchsorted(np.unique(people.train.y), people.test.y[few])
-    learned = sensitive_subspace(people.test, C=1.0, groups=0, placebos=count)
+    learned = sensitive_subspace(people.test, C=1.0, groups=0, controls=count)
     found = [
         test(observe(moving, flow.bind(moving, metric), metric, x, y).outcomes)
-        for metric in learned.placebos
+        for metric in learned.controls
     ]
     real_value = test(real.take(few)).statistic
     as_large = sum(not one.statistic < real_value for one in found)

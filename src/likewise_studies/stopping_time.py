@@ -55,7 +55,7 @@ def run_path(
     model = train(study.methods[method], people, split)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LikewiseWarning)
-        metric = sensitive_subspace(people.test, C=1.0, groups=0, placebos=0)
+        metric = sensitive_subspace(people.test, C=1.0, groups=0, controls=0)
         results = [
             audit(
                 model,

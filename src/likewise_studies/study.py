@@ -142,7 +142,7 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
         stated = audit(
             model,
             people.test,
-            metric=sensitive_subspace(people.test, C=1.0, groups=0, placebos=0),  # as in the paper
+            metric=sensitive_subspace(people.test, C=1.0, groups=0, controls=0),  # as in the paper
             method=study.flow,
             checks="core",
             executor=Threads(1),
@@ -202,7 +202,7 @@ def train(model: Any, people: Split, seed: int) -> Any:
     chosen: dict[str, Any] = {name: seed for name in known if name.endswith("random_state")}
     if "directions" in known:
         # Learned with feature names, so that a trait which is itself an input is recognised.
-        chosen["directions"] = sensitive_subspace(data, C=1.0, groups=0, placebos=0).directions
+        chosen["directions"] = sensitive_subspace(data, C=1.0, groups=0, controls=0).directions
     return fresh.set_params(**chosen).fit(data.x, data.y, protected=dict(data.protected))
 
 

@@ -23,7 +23,7 @@ def world():
     fitted = MLPClassifier((12,), max_iter=400, random_state=0).fit(x[800:], y[800:])
     metric = likewise.metrics.sensitive_subspace(
         AuditData.from_arrays(x[800:], y[800:], {"group": group[800:]}),
-        placebos=0,
+        controls=0,
     )
     people = AuditData.from_arrays(x[:800], y[:800], {"group": group[:800]})
     module = as_model(fitted)

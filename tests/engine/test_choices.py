@@ -18,7 +18,7 @@ CORE = Settings(checks="core")
 
 @pytest.fixture(scope="module")
 def metric():
-    return likewise.metrics.sensitive_subspace(people(seed=1), groups=0, placebos=0)
+    return likewise.metrics.sensitive_subspace(people(seed=1), groups=0, controls=0)
 
 
 def audit(metric, method=None, settings=CORE, **more):

@@ -41,7 +41,7 @@ def people(n, seed):
 def world():
     train = people(300, 1)
     model = LogisticRegression().fit(train.x, train.y)
-    metric = likewise.metrics.sensitive_subspace(train, placebos=19, groups=4)
+    metric = likewise.metrics.sensitive_subspace(train, controls=19, groups=4)
     return World(people(250, 2), metric, model)
 
 
@@ -70,7 +70,7 @@ def test_columns_that_may_matter_are_held_under_a_metric_too(world):
         | {"sex": world.people.protected["sex"], "paid": world.people.y}
     )
     columns = {"label": "paid", "protected": ("sex",), "may_matter": ("school",)}
-    few = {"placebos": 0, "groups": 2}
+    few = {"controls": 0, "groups": 2}
     settings = Settings(columns=columns, method="reach", metric=few, checks="core")
     fitted = LogisticRegression().fit(
         pd.DataFrame(world.people.x, columns=world.people.features), world.people.y

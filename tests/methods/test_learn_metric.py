@@ -14,7 +14,7 @@ from likewise.methods.learn_metric import Sample, permutation, sensitive_subspac
 from likewise_studies.datasets import adult as read_adult
 
 MODULE = "likewise.methods.learn_metric"
-learn = functools.partial(sensitive_subspace, groups=0, placebos=0)
+learn = functools.partial(sensitive_subspace, groups=0, controls=0)
 
 
 def largest_angle(a, b):
@@ -65,13 +65,13 @@ def test_a_trait_that_is_an_input_is_free_itself_and_regressed_on_the_rest(rng):
     x = np.column_stack([sex, race, others])
     names = ["sex", "race=1", "a", "b", "c", "d", "e"]
     data = AuditData.from_arrays(x, sex, {"sex": sex, "race": race}, features=names)
-    metric = sensitive_subspace(data, C=1.0, groups=0, placebos=2)
+    metric = sensitive_subspace(data, C=1.0, groups=0, controls=2)
     line = LogisticRegression(tol=1e-12, solver="newton-cholesky")
     regressed = [[0.0, 0.0, *line.fit(others, trait).coef_[0]] for trait in (sex, race)]
     assert metric.free.shape == (4, 7)
     assert largest_angle(metric.free, [*np.eye(7)[:2], *regressed]) < 1e-4
-    for placebo in metric.placebos:
-        assert largest_angle(placebo.free, [*placebo.free, *np.eye(7)[:2]]) < 1e-4
+    for control in metric.controls:
+        assert largest_angle(control.free, [*control.free, *np.eye(7)[:2]]) < 1e-4
 
 
 def test_separable_repeated_and_constant_columns_are_handled(rng):
@@ -155,7 +155,7 @@ def test_each_refit_is_the_metric_of_the_people_kept_even_without_a_rare_class(r
     race = np.array(["a", "b"], dtype=object)[(data.x[:, 0] > 0).astype(int)]
     race[5] = "only one"
     data = with_trait(data, "race", race)
-    metric = sensitive_subspace(data, placebos=1, progress=lambda *now: told.append(now))
+    metric = sensitive_subspace(data, controls=1, progress=lambda *now: told.append(now))
     assert told == [(done, 32) for done in range(1, 33)]
     assert sorted({refit.free.shape[0] for refit in metric.refits}) == [2, 3]
     groups = groups_between(unit_hashes([data]), metric.cuts)
@@ -165,7 +165,7 @@ def test_each_refit_is_the_metric_of_the_people_kept_even_without_a_rare_class(r
             kept = learn(data.take(dealt != g))
             assert largest_angle(refit.free, kept.free) < 1e-6
             assert refit.reach.radius == pytest.approx(kept.reach.radius, rel=1e-6)
-    assert sensitive_subspace(people(rng), groups=12, placebos=0).coarse_refits == ()
+    assert sensitive_subspace(people(rng), groups=12, controls=0).coarse_refits == ()
 
 
 def simulated(weighted=False, clustered=False, gaps=False, n=1200):
@@ -199,10 +199,10 @@ def simulated(weighted=False, clustered=False, gaps=False, n=1200):
 )
 def test_directions_are_those_of_version_0_1(name, data, how, monkeypatch):
     monkeypatch.setattr(f"{MODULE}.PENALTY", how.pop("penalty", 0.003))
-    metric = sensitive_subspace(simulated(**data), groups=0, placebos=2, seed=3, **how)
+    metric = sensitive_subspace(simulated(**data), groups=0, controls=2, seed=3, **how)
     with np.load(Path(__file__).with_name("directions_0_1.npz")) as old:
         pairs = list(zip(metric.directions, old[f"{name}|directions"], strict=True))
-        pairs += [(p.free, old[f"{name}|placebo{b}"]) for b, p in enumerate(metric.placebos)]
+        pairs += [(p.free, old[f"{name}|placebo{b}"]) for b, p in enumerate(metric.controls)]
     # To a millionth of a radian.
     assert max(np.radians(largest_angle(*map(np.atleast_2d, p))) for p in pairs) < 1e-6
 
@@ -232,19 +232,19 @@ def test_a_regression_that_does_not_converge_is_an_error(rng):
     [({"weighted": True}, {}), ({"gaps": True}, {}), ({}, {"C": 1.0, "protected": ["sex"]})],
     ids=["weights", "missing attributes move with their row", "the paper's penalty"],
 )
-def test_a_placebo_is_the_metric_learned_from_permuted_attributes(kind, how):
+def test_a_control_is_the_metric_learned_from_permuted_attributes(kind, how):
     data = simulated(**kind, n=300)
-    metric = sensitive_subspace(data, groups=0, placebos=2, seed=4, **how)
-    other = sensitive_subspace(data, groups=0, placebos=1, seed=5, **how)
-    assert not np.allclose(metric.placebos[0].free, other.placebos[0].free)
+    metric = sensitive_subspace(data, groups=0, controls=2, seed=4, **how)
+    other = sensitive_subspace(data, groups=0, controls=1, seed=5, **how)
+    assert not np.allclose(metric.controls[0].free, other.controls[0].free)
     sample = Sample(data, how.get("protected"))
-    for b, placebo in enumerate(metric.placebos):
+    for b, control in enumerate(metric.controls):
         order = permutation(sample, np.random.default_rng([4, 2, b]))
         assert sorted(order) == list(range(300))
         traits = {name: column[order] for name, column in data.protected.items()}
         again = learn(AuditData.from_arrays(data.x, data.y, traits, weight=data.weight), **how)
-        assert largest_angle(placebo.free, again.free) < 1e-5
-        assert placebo.reach.radius == pytest.approx(again.reach.radius, rel=1e-5)
+        assert largest_angle(control.free, again.free) < 1e-5
+        assert control.reach.radius == pytest.approx(again.reach.radius, rel=1e-5)
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -271,9 +271,9 @@ def test_nobody_moves_along_what_may_matter(rng):
     x = np.column_stack([age, age + 0.3 * rng.normal(size=n), sex + rng.normal(size=n)])
     data = AuditData.from_arrays(x, sex, {"sex": sex}, features=["age", "b", "c"])
     free = learn(data)
-    held = sensitive_subspace(data, groups=2, placebos=2, may_matter=["age"])
+    held = sensitive_subspace(data, groups=2, controls=2, may_matter=["age"])
     assert np.abs(free.free[0, :2]).max() > 0.4
-    for metric in (held, *held.refits, *held.placebos):
+    for metric in (held, *held.refits, *held.controls):
         assert np.abs(metric.free[:, 0]).max() == 0
     # Given age, b says nothing of sex: a residual sd of .3 and 2000 people leave about ± .2.
     assert abs(held.free[0, 2]) > 0.95

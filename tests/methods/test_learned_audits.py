@@ -22,7 +22,7 @@ from likewise.setup import prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
-CORE = Settings(checks="core", method="reach", metric={"placebos": 0})
+CORE = Settings(checks="core", method="reach", metric={"controls": 0})
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def world():
     y = (x[:, 0] + x[:, 1] + rng.logistic(size=600) > 0).astype(int)
     people = AuditData.from_arrays(x, y, {"sex": sex})
     model = LogisticRegression().fit(x, y)
-    return model, people, likewise.metrics.sensitive_subspace(people, placebos=0)
+    return model, people, likewise.metrics.sensitive_subspace(people, controls=0)
 
 
 def audit(model, people, metric=None, **changed):

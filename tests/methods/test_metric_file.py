@@ -58,7 +58,7 @@ def test_a_learned_metric_comes_back_as_it_was(learned, path):
         assert np.array_equal(getattr(again, name), getattr(learned, name))
     for name in ("features", "labels", "origin", "attached"):
         assert getattr(again, name) == getattr(learned, name)
-    parts = [(m.refits, m.coarse_refits, m.placebos) for m in (again, learned)]
+    parts = [(m.refits, m.coarse_refits, m.controls) for m in (again, learned)]
     assert [len(part) for part in parts[0]] == [20, 10, 39]
     pairs = zip(sum(parts[0], (again,)), sum(parts[1], (learned,)), strict=True)
     for mine, theirs in pairs:
@@ -127,7 +127,7 @@ def test_files_of_another_kind_are_refused_in_a_sentence(learned, tmp_path, path
         (whole | region, projection, "no numbers 'reach.size'"),
         (whole | {"cuts": hashes[1:]}, projection, "groups do not go together"),
         (whole | {"sketch": hashes}, projection, "not in order"),
-        (whole | {"placebos.1.free": np.eye(2)}, projection, "'placebos.1.free' belong nowhere"),
+        (whole | {"controls.1.free": np.eye(2)}, projection, "'controls.1.free' belong nowhere"),
     ]:
         save_file(arrays, path, about)
         with pytest.raises(InvalidFile, match=message):

@@ -109,7 +109,7 @@ def test_a_random_attribute_is_evidence_by_the_papers_procedure_alone_and_the_re
 
 
 def test_without_permuted_attributes_only_a_given_metric_gives_evidence(steep):
-    record = audit(steep, metric=dataclasses.replace(steep[2], placebos=()))
+    record = audit(steep, metric=dataclasses.replace(steep[2], controls=()))
     assert record.verdict == "inconclusive"
     assert "was learned without permuted attributes" in record.tests["loss_ratio"].held_back
     given = audit(steep, metric=likewise.metrics.ignoring(steep[2].free).with_reach(steep[1].x))
@@ -127,10 +127,10 @@ def test_searches_look_at_as_few_places_with_true_attributes_as_with_permuted_on
     model = GradientBoostingClassifier(random_state=0).fit(x, y)
     everyone = AuditData.from_arrays(x, y, protected)
     people, train = everyone.take(slice(0, 400)), everyone.take(slice(400, 900))
-    metric = likewise.metrics.sensitive_subspace(train, groups=0, placebos=5)
+    metric = likewise.metrics.sensitive_subspace(train, groups=0, controls=5)
 
     def value(metric, budget=None):
-        bare = dataclasses.replace(metric, placebos=())
+        bare = dataclasses.replace(metric, controls=())
         return audit((model, people, bare), method__budget=budget).tests["loss_ratio"].estimate
 
     found = audit((model, people, metric))
@@ -138,4 +138,4 @@ def test_searches_look_at_as_few_places_with_true_attributes_as_with_permuted_on
     few = likewise.Reach().rough(metric).budget
     assert control.estimate == pytest.approx(value(metric, few))
     assert control.estimate < found.tests["loss_ratio"].estimate == value(metric)
-    assert control.permuted[0] == pytest.approx(value(metric.placebos[0], few))
+    assert control.permuted[0] == pytest.approx(value(metric.controls[0], few))

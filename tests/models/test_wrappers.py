@@ -145,7 +145,7 @@ def audited(estimator, **choices):
     settings = Settings(
         checks="core",
         columns={"label": "y", "protected": ("sex",)},
-        metric={"placebos": 0, "groups": 2},
+        metric={"controls": 0, "groups": 2},
         **choices,
     )
     result = likewise.audit(estimator, frame[N:], settings=settings)

@@ -190,7 +190,7 @@ def test_without_protected_attributes_a_plain_model_is_trained_with_a_warning(es
 def test_a_fair_model_looks_less_at_what_tells_the_group(estimator, share, table):
     x, y = table[X], table["paid"]
     learned = likewise.read(table, label="paid", protected="sex")
-    (free,) = sensitive_subspace(learned, C=1.0, groups=0, placebos=0).free
+    (free,) = sensitive_subspace(learned, C=1.0, groups=0, controls=0).free
 
     def change(model):
         model.set_params(random_state=0).fit(x, y, protected=table["sex"])

@@ -76,9 +76,7 @@ def audit(
     if scores is not None:
         paths = [str(scores)]
     elif model is None or not paths:
-        raise InvalidSettings(
-            "Name a model and a table (MODEL DATA), or a scored table (--scores)."
-        )
+        raise InvalidSettings("Name a model and a table (MODEL DATA), or a scored one (--scores).")
     pools = list(options.names(pool) or files.get("pool", ()))
     metric, encoder = (in_files(given[n], files, n) for n in ("metric", "encoder"))
     if identity is not None:

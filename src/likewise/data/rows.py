@@ -52,7 +52,7 @@ def expand(source: Sequence[str | Path]) -> list[Path]:
                 )
             if path.resolve() in files:
                 raise InvalidFile(
-                    f"The file {str(path)!r} is named twice, so people would count twice."
+                    f"The file {str(path)!r} is named twice: people would count twice."
                 )
             files[path.resolve()] = path
     if not files:

@@ -103,9 +103,7 @@ class Flip(UnfairMap):
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
         if self.values is None:
-            raise InvalidSettings(
-                "Which values are swapped is learned from people: let an audit do it."
-            )
+            raise InvalidSettings("Which values are swapped is learned from people, by an audit.")
         return BoundFlip(self.values, model)
 
 

@@ -50,7 +50,7 @@ true ones are, and what is learned does not depend on how many people there are.
 MOST = 200_000
 """People that a metric is learned from; of more, a random sample is."""
 
-PLACEBOS = 39
+CONTROLS = 39
 """Permuted attributes for one test at the level .05: the least p-value is 1/40."""
 
 TOLERANCE = 1e-10
@@ -75,7 +75,7 @@ def sensitive_subspace(
     C: float | None = None,
     may_matter: Sequence[str] = (),
     groups: int = GROUPS,
-    placebos: int = PLACEBOS,
+    controls: int = CONTROLS,
     seed: int = 0,
     as_read: AuditData | None = None,
     drawn_from: int | None = None,
@@ -109,7 +109,7 @@ def sensitive_subspace(
         Groups of the jackknife kept with the metric (none below 2): metric and plausible region are
         learned again without each of them. People are dealt to groups by a hash of their rows, or
         of their clusters.
-    placebos
+    controls
         Number of negative controls kept with it, learned by the same rule from permuted attributes.
         Without them there is no evidence of unfairness under this metric.
     seed
@@ -136,12 +136,12 @@ def sensitive_subspace(
     fewer = coarse(dealt, count)
     left_out = [dealt != g for g in range(count) if count > 1]
     coarsely = [fewer != g for g in range(COARSE) if count >= 2 * COARSE]
-    orders = (permutation(sample, np.random.default_rng([seed, 2, b])) for b in range(placebos))
+    orders = (permutation(sample, np.random.default_rng([seed, 2, b])) for b in range(controls))
     samples = itertools.chain(
         ((rows, EVERYONE) for rows in (EVERYONE, *left_out, *coarsely)),
         ((EVERYONE, order) for order in orders),
     )
-    total, found = 1 + len(left_out) + len(coarsely) + placebos, []
+    total, found = 1 + len(left_out) + len(coarsely) + controls, []
     # Many small products: more threads would mostly wait for each other.
     with threadpool_limits(1):
         for done, (rows, order) in enumerate(samples, start=1):
@@ -168,7 +168,7 @@ def sensitive_subspace(
         refits=again[:first],
         coarse_refits=again[first:second],
         cuts=cuts if left_out else None,
-        placebos=again[second:],
+        controls=again[second:],
         sketch=sketch_of(row_hashes(person_columns(read))),
     )
 

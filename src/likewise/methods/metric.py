@@ -68,7 +68,7 @@ class FairMetric(abc.ABC):
         directions, if there are any.
     origin, reach
         Where a learned metric came from; the plausible region, in the coordinates along ``free``.
-    refits, coarse_refits, cuts, placebos
+    refits, coarse_refits, cuts, controls
         Jackknife replicates: the same metric learned without one group of its sample each, groups
         that lie between ``cuts`` (`likewise.methods.jackknife.groups_between`); the same for fewer
         and larger groups, for error rates (empty if there are few anyway); and negative controls,
@@ -83,7 +83,7 @@ class FairMetric(abc.ABC):
     refits: "tuple[FairMetric, ...]" = ()
     coarse_refits: "tuple[FairMetric, ...]" = ()
     cuts: UInt64[np.ndarray, " c"] | None = None
-    placebos: "tuple[FairMetric, ...]" = ()
+    controls: "tuple[FairMetric, ...]" = ()
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -199,7 +199,7 @@ class ProjectionMetric(QuadraticForm):
     directions, labels
         The directions that ``free`` is the span of, as they were learned or given, and what each
         is; for those who read the metric.
-    origin, reach, refits, coarse_refits, cuts, placebos
+    origin, reach, refits, coarse_refits, cuts, controls
         What a learned metric brings along (see `FairMetric`).
     sketch, attached
         By which the people it was learned from are recognised (`likewise.fingerprints.Sketch`);
@@ -216,7 +216,7 @@ class ProjectionMetric(QuadraticForm):
     refits: tuple["ProjectionMetric", ...] = ()
     coarse_refits: tuple["ProjectionMetric", ...] = ()
     cuts: UInt64[np.ndarray, " c"] | None = None
-    placebos: tuple["ProjectionMetric", ...] = ()
+    controls: tuple["ProjectionMetric", ...] = ()
     sketch: UInt64[np.ndarray, " s"] | None = None
     attached: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -228,9 +228,7 @@ class ProjectionMetric(QuadraticForm):
         slip = float(np.abs(free @ free.T - np.eye(k)).max(initial=0.0))
         if slip > 1e-8:
             off = f"not orthonormal (off by {slip:.3g})"
-            raise InvalidMetric(
-                f"The free directions are {off}: ignoring(directions) makes them so."
-            )
+            raise InvalidMetric(f"The free directions are {off}: use ignoring(directions).")
         object.__setattr__(self, "free", free)
 
     @override
@@ -275,8 +273,8 @@ class ProjectionMetric(QuadraticForm):
             lines.append(f"Plausible region: the ellipsoid that holds {share} of its sample")
         if self.refits:
             lines.append(f"Jackknife: {len(self.refits)} groups of its sample, each left out once")
-        if self.placebos:
-            lines.append(f"Negative control: {len(self.placebos)} times with permuted attributes")
+        if self.controls:
+            lines.append(f"Negative control: {len(self.controls)} times with permuted attributes")
         return "\n".join(lines)
 
 

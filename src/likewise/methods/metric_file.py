@@ -27,7 +27,7 @@ LARGEST = 4_000_000_000
 
 KEY = "likewise.metric"
 
-PARTS = ("refits", "coarse_refits", "placebos")
+PARTS = ("refits", "coarse_refits", "controls")
 """Metrics that a metric brings along."""
 
 HASHES = ("cuts", "sketch")

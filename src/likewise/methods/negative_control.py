@@ -80,7 +80,7 @@ def control_probes(stats: Mapping[str, PerturbStats], method: Any) -> Iterator[P
     that treats all of them alike gives a p-value.
     """
     metric = method.metric
-    if not (method.learned and metric.placebos):
+    if not (method.learned and metric.controls):
         return
     if method.settings.checks.run == "core":  # needed only if there may be evidence to hold back
         tally = stats[PRIMARY].tally
@@ -94,7 +94,7 @@ def control_probes(stats: Mapping[str, PerturbStats], method: Any) -> Iterator[P
     if known is not None and known.complete:
         return
     drawn = len(_permuted(stats))
-    for number, other in enumerate(metric.placebos[drawn : drawn + WAVE], start=drawn):
+    for number, other in enumerate(metric.controls[drawn : drawn + WAVE], start=drawn):
         yield method.probe(f"control: {number}", rough, other, subsample=some)
 
 
@@ -122,7 +122,7 @@ def with_control(
                 n=_permuted(stats)[0].n,
                 used=decides,
             )
-        elif method.metric.placebos:
+        elif method.metric.controls:
             reason = "no permuted attribute was tried"
         else:
             reason = (
@@ -143,7 +143,7 @@ def compared(
         return None
     sums = (found.tally for found in (stats[REAL], *permuted))
     own, *values = (test.evidence(tally).estimate.value for tally in sums)
-    return ControlComparison(own, tuple(values), len(method.metric.placebos))
+    return ControlComparison(own, tuple(values), len(method.metric.controls))
 
 
 def _permuted(stats: Mapping[str, PerturbStats]) -> list[PerturbStats]:

@@ -195,7 +195,7 @@ class BoundPerturbation(BoundMethod):
 
         A method of another package that ignores the metric has no use for refits and controls.
         """
-        others = (*self.metric.placebos, *self.metric.refits)[:1]
+        others = (*self.metric.controls, *self.metric.refits)[:1]
         if not others or METHODS.name_of(type(self.map)) in METHODS.built_in:
             return self.map.goes_by_metric
         rows = np.arange(min(TRIED, len(self.x)))
@@ -241,7 +241,7 @@ class BoundPerturbation(BoundMethod):
             )
         skipped = {
             "jackknife over the metric's sample": self.learned and not jackknife,
-            "negative control": self.learned and self.metric.placebos and not control,
+            "negative control": self.learned and self.metric.controls and not control,
         }
         parameters = {name: getattr(self.map, name, None) for name in ("lam", "time", "budget")}
         record = {

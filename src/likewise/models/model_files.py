@@ -288,6 +288,4 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
 
 def _ask(why: str, trust: bool) -> None:
     if not trust:
-        raise TrustRequired(
-            f"{why}. If you trust where it is from, say so with --trust (trust=True)."
-        )
+        raise TrustRequired(f"{why}. If you trust its source, say so with --trust (trust=True).")

@@ -253,9 +253,7 @@ def _unwrapped(module: Any) -> nn.Module:
         module = module.module
     for name, parameter in module.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise InvalidModel(
-                f"The module's {name} has no values yet. Run it on a few rows first."
-            )
+            raise InvalidModel(f"The module's {name} has no values yet. Run it on a few rows.")
     return module
 
 

@@ -118,7 +118,7 @@ class Metric(Choice):
     people. The paper's is 1."""
     groups: int = Field(20, ge=2, le=100)
     """Groups of the jackknife, each left out once; ratios of error rates have ten."""
-    placebos: int = Field(39, ge=0, le=10_000)
+    controls: int = Field(39, ge=0, le=10_000)
     """Negative controls: metrics learned from permuted attributes. Evidence under a learned metric
     needs a model that is more sensitive to it than to these."""
 
@@ -252,7 +252,7 @@ class Settings(Choices):
     @property
     def learning(self) -> dict[str, Any]:
         """How a metric is learned, as `likewise.metrics.sensitive_subspace` takes it."""
-        chosen = self.metric.model_dump(include={"C", "groups", "placebos"})
+        chosen = self.metric.model_dump(include={"C", "groups", "controls"})
         return {**chosen, "may_matter": self.columns.may_matter, "seed": self.seed}
 
     @property

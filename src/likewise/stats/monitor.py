@@ -460,9 +460,7 @@ def _ratios(rows: Outcomes | Float[np.ndarray, " n"], lo: float) -> Float[np.nda
                 "monitored. Audit it at once."
             )
         if stuck := troubles(rows.counts()):
-            raise InvalidSample(
-                f"A monitor drops no one. Mend the audit of these rows: {stuck[0]}."
-            )
+            raise InvalidSample(f"A monitor drops no one. Mend their audit: {stuck[0]}.")
     if len(ratios) == 0:
         raise InvalidSample("There are no rows to feed.")
     bad = ~((ratios >= lo) & np.isfinite(ratios))

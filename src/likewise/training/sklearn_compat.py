@@ -230,7 +230,7 @@ def learned_subspace(data: TrainingData) -> ProjectionMetric:
     people = AuditData.from_arrays(
         data.x, data.y, dict(data.protected), features=data.features, weight=data.weight
     )
-    return sensitive_subspace(people, C=1.0, groups=0, placebos=0)
+    return sensitive_subspace(people, C=1.0, groups=0, controls=0)
 
 
 def split_columns(
