@@ -115,7 +115,8 @@ def choose_steps(
         (change, chance), rounding = some.change(some.after(candidate), fine), 0.0
     elif model.network:
         candidate = candidate.single()
-    error = SAFETY * change + chance + still + unseen + rounding
+    # If the finest steps are taken, what halving them changed is all that is known of their error.
+    error = SAFETY * change + chance + (still if change else SAFETY * still) + unseen + rounding
     # The penalty alone has this Lipschitz constant.
     power = flow.rate(metric) * flow.time / math.log(10) if metric.quadratic else 0.0
     factor = f"exp(LT) > 10^{power:.0f}" if power else "exp(LT)"
