@@ -29,7 +29,7 @@ from likewise.probe import PRIMARY, Block, Probe, Subsample
 from likewise.run.executors import Executor, Threads
 from likewise.run.journal import IF_FULL, FinishedPart, Identity, Journal, Store
 
-GROUP, FEW = 16, 32
+TASK_BLOCKS, MAX_SINGLE = 16, 32
 """Blocks of a task, if there are more than a few; else each is a task of its own. What a task adds
 up depends on the number of blocks alone, and where it was done changes no digit."""
 
@@ -155,7 +155,7 @@ class Session(contextlib.ExitStack):
             starts -= np.searchsorted(method.survey.left_out, starts)
         job = MeasureBlocks(method.handle, blocks, probes, starts, common, journal, keeps)
         others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
-        size = GROUP if len(blocks) > FEW else 1
+        size = TASK_BLOCKS if len(blocks) > MAX_SINGLE else 1
         places = range(len(blocks))
         tasks = [places[start : start + size] for start in range(0, len(blocks), size)]
         ready = dict.fromkeys(journal.done() if journal.resumable else (), b"")

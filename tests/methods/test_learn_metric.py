@@ -127,7 +127,7 @@ def test_of_very_many_people_a_seeded_sample_is_learned_from_and_it_is_said(rng,
     assert "Jackknife: 20 groups" in text
     assert "Negative control: 39 times with permuted attributes" in text
     assert max(map(len, text.splitlines())) <= 80
-    monkeypatch.setattr(f"{MODULE}.MOST", 300)
+    monkeypatch.setattr(f"{MODULE}.MAX_SAMPLE", 300)
     with pytest.warns(StatisticalWarning, match=r"random sample of 300 of 500 people \(seed 7\)"):
         origin = learn(data, C=0.5, seed=7).origin
     assert (origin.n, origin.drawn_from, origin.C, origin.seed) == (300, 500, 0.5, 7)

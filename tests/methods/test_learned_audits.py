@@ -90,7 +90,7 @@ def test_v_n_is_the_papers_whatever_the_bounds_allow_for(world):
 
 
 def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeypatch):
-    monkeypatch.setattr("likewise.methods.learn_metric.MOST", 1000)
+    monkeypatch.setattr("likewise.methods.learn_metric.MAX_SAMPLE", 1000)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(3000, 3)), columns=["a", "b", "c"])
     frame["y"] = (frame["a"] + frame["b"] + rng.normal(size=3000) > 0).astype(int)

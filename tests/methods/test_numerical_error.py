@@ -14,7 +14,7 @@ from certificate import Audit
 from likewise.methods import numerical_error
 from likewise.methods.gradient_flow import SOLVERS, GradientFlow
 from likewise.methods.metric import ignoring
-from likewise.methods.numerical_error import FEWEST_STEPS, SHARE, choose_steps
+from likewise.methods.numerical_error import MIN_STEPS, SAMPLE_PART, choose_steps
 from likewise.methods.observe import observe
 from likewise.models import as_model
 
@@ -96,7 +96,7 @@ def test_steps_that_were_given_are_certified_and_kept(metric, people):
     ("flow", "method", "fewest"),
     [
         (GradientFlow.paper_simulation(), "euler", 400),
-        (GradientFlow(free_only=True), "exponential", FEWEST_STEPS),
+        (GradientFlow(free_only=True), "exponential", MIN_STEPS),
         (GradientFlow(solver="rk4", lam=5, time=1), "rk4", 16),
     ],
 )
@@ -171,4 +171,4 @@ def test_in_pieces_the_bound_sees_the_same_people_as_in_memory(tmp_path):
         for people in (likewise.read(table, label="y", protected="g"), paths)
     )
     assert whole == pieces
-    assert whole.subsample == n // SHARE
+    assert whole.subsample == n // SAMPLE_PART

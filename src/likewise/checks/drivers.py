@@ -26,7 +26,7 @@ from likewise.verdict import Verdict
 ROWS = 200_000
 """Rows that the model is asked about for one comparison, at most about so many."""
 
-FEWEST, MOST = 100, 1000
+MIN_PEOPLE, MAX_PEOPLE = 100, 1000
 """People of a group who are compared column by column."""
 
 PAIRS = 4
@@ -126,7 +126,7 @@ def drivers_sums(
     deciding, key = design.deciding, (*design.key, "drivers", asked.number)
     found = np.zeros((2, deciding, 2, FOLDS, 2 + 3 * len(groups)))
     # The more columns there are, the more often each person is asked about.
-    size = int(np.clip(ROWS / (PAIRS * 3 * len(groups)), FEWEST, MOST))
+    size = int(np.clip(ROWS / (PAIRS * 3 * len(groups)), MIN_PEOPLE, MAX_PEOPLE))
     people = asked.located(design)
     some = people.take(design.drawn(people, people.second, size, "drivers"))
     plan = design.comparison.plan(some)

@@ -16,7 +16,7 @@ from likewise.probe import PRIMARY
 from likewise.record import HiddenFactor
 from likewise.verdict import Verdict
 
-LARGEST = 100.0
+MAX_GAMMA = 100.0
 """Odds up to which a hidden factor is looked for."""
 
 
@@ -70,4 +70,4 @@ def largest_odds(shares: Float[np.ndarray, " q"], bias: float, alpha: float) -> 
         return 1.0
     inner = noise * (size**2 + noise - beyond**2)
     t = (beyond * size - math.sqrt(max(inner, 0.0))) / (size**2 + noise)
-    return LARGEST if inner < 0 or t >= 1 else min((1 + t) / (1 - t), LARGEST)
+    return MAX_GAMMA if inner < 0 or t >= 1 else min((1 + t) / (1 - t), MAX_GAMMA)

@@ -20,14 +20,14 @@ from likewise.report.formats import listed, number
 from likewise.verdict import Verdict
 
 LEVEL = 0.01
-LOWER, SAMPLE = 0.9, 10_000
+LOSS_RATIO, SAMPLE = 0.9, 10_000
 """Part of the audited people's loss below which the reference sample's is too low, and people of
 either kind whose losses are compared."""
 
 PEOPLE = (5_000, 21)
 """People by whom it is told whether labels are predicted, and the stream they are drawn by."""
 
-FEWEST, FOLDS, MOST_LEVELS = 200, 5, 250
+MIN_PEOPLE, FOLDS, MOST_LEVELS = 200, 5, 250
 IMPROVEMENT = 0.01
 """Part of the loss by which the remaining columns must lower it."""
 
@@ -53,7 +53,7 @@ class TrainingPool(Check):
             about = "whether the model was trained on the reference sample"
             return Finding(notes=(f"Not checked, for want of labels that it knows: {about}.",))
         ours, theirs = (losses(method, people) for people in (method.people, method.pool.people))
-        if theirs.mean() > LOWER * ours.mean():
+        if theirs.mean() > LOSS_RATIO * ours.mean():
             return Finding()
         welch = ttest_ind(ours, theirs, equal_var=False, alternative="greater")
         if not welch.pvalue < LEVEL:
@@ -129,7 +129,7 @@ def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
     assert people.table is not None
     table, y = plain(people.table), targets(people.y, method.classes)
     unit = _units(people)
-    if len(np.unique(unit)) < FEWEST or np.bincount(y).max() > len(y) - FOLDS:
+    if len(np.unique(unit)) < MIN_PEOPLE or np.bincount(y).max() > len(y) - FOLDS:
         return 0.0
     groups = [np.unique(g.astype(str), return_inverse=True)[1] for g in people.protected.values()]
     place, found = np.unique(y, return_inverse=True)[1], []

@@ -20,7 +20,7 @@ from likewise.verdict import Verdict
 COMPARED = (2000, 7)
 """People on whom flow and search are compared; all who are searched for where there are more."""
 
-LONG, STEPS = 100.0, 100
+TIME, STEPS = 100.0, 100
 """Time and steps of the flow they are compared with: long enough to leave the plausible region."""
 
 MATERIAL = 0.05
@@ -54,7 +54,7 @@ class ReachCrosscheck(Check):
         if not free or not isinstance(method.map, GradientFlow):
             return
         metric, some = with_region(method), COMPARED if method.n > len(method.people) else None
-        flow = GradientFlow(time=LONG, steps=STEPS, free_only=True)
+        flow = GradientFlow(time=TIME, steps=STEPS, free_only=True)
         for name, map in ((FLOWED, flow), (SEARCH, Reach(self.budget))):
             yield method.probe(name, map, metric, subsample=some, keeps_rows=True)
 

@@ -24,10 +24,10 @@ from likewise.methods.reference_sample import CovariateCoding
 from likewise.record import RateComparison, SubgroupRecord
 from likewise.verdict import Verdict
 
-FEWEST = 200
+MIN_PEOPLE = 200
 """People among whom subgroups are looked for, at least."""
 
-DEPTH, LEAST = 3, 50
+DEPTH, MIN_LEAF = 3, 50
 """Depth of the tree, and fewest people of a leaf."""
 
 PEOPLE, POOL = 4_000, 4_000
@@ -155,8 +155,8 @@ def grown_trees(
         design, direction, measure = method.located(row)
         known: Float[np.ndarray, "n k"] = stats[FOUND].pairings[design.name].rows
         some = known[known[:, 0] == direction]
-        if len(some) >= FEWEST:
-            least, seed = max(LEAST, len(some) // 20), method.settings.seed
+        if len(some) >= MIN_PEOPLE:
+            least, seed = max(MIN_LEAF, len(some) // 20), method.settings.seed
             tree = DecisionTreeRegressor(max_depth=DEPTH, min_samples_leaf=least, random_state=seed)
             x = features(coding, coding.covariates_of(some[:, 2 : 2 + width]))
             tree.fit(x, some[:, 2 + width + measure], sample_weight=some[:, 1])

@@ -26,7 +26,7 @@ INTERNAL = 4
 STOPPING = {signal.SIGINT: "Interrupted"}
 STOPPING |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP), "Terminated")
 
-ONCE = 1.0
+SAME_SIGNAL = 1.0
 """Seconds within which a second signal is the same: one may come from a terminal and a parent."""
 
 
@@ -139,11 +139,11 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are none of its business
         return
-    last = -ONCE
+    last = -SAME_SIGNAL
 
     def stop(number: int, _: object) -> None:
         nonlocal last
-        if time.monotonic() - last >= ONCE:
+        if time.monotonic() - last >= SAME_SIGNAL:
             last = time.monotonic()
             raise Interrupted(number)
 
@@ -151,7 +151,7 @@ def _interruptible() -> Iterator[None]:
         """Send the signal once more if it was lost in a destructor, where nothing can be raised."""
         nonlocal last
         if isinstance(what.exc_value, Interrupted):
-            last = -ONCE
+            last = -SAME_SIGNAL
             threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.number)).start()
         else:
             unraisable(what)

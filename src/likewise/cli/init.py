@@ -11,7 +11,7 @@ from likewise.cli.options import argument, option
 from likewise.errors import InvalidFile, InvalidSettings, printable
 
 EXAMPLES = 4  # values of a column that are shown
-MOST = 10_000  # rows that are looked at
+MAX_ROWS = 10_000  # rows that are looked at
 
 
 def init(
@@ -48,7 +48,7 @@ def init(
         raise InvalidFile(f"{str(output)!r} exists already. Remove it, or name another (-o).")
     check_outputs([output], [model, *data])
     table = open_rows([str(path) for path in data], csv=chosen.columns.csv)
-    rows = table.table(list(table.schema.names)).slice(0, MOST)
+    rows = table.table(list(table.schema.names)).slice(0, MAX_ROWS)
     named = options.names(protected) or ()
     for name in named:
         require(name, rows.column_names, "protected")

@@ -21,7 +21,7 @@ from likewise.models.base import Front, Model
 Swap = tuple[tuple[int, ...] | str, Any]
 """Features and rows of values to put there; or an original column and its values."""
 
-MOST = 1000  # combinations of protected values that are tried for each person, at most
+MAX_COMBINATIONS = 1000  # combinations of protected values that are tried for each person, at most
 QUANTILES = 11  # values that stand for a numeric trait with many more: its quantiles
 
 NO_TABLE = "To swap a protected column of a pipeline, its table is needed."
@@ -93,10 +93,10 @@ class Flip(UnfairMap):
         if not values:
             raise InvalidSettings(NOTHING_TO_SWAP)
         total = math.prod(len(options) for _, options in values.values())
-        if total > MOST:
+        if total > MAX_COMBINATIONS:
             raise InvalidSettings(
-                f"The traits have {total} combinations of values, and at most {MOST} are tried. "
-                "Swap fewer traits at a time."
+                f"The attributes have {total} combinations of values, over {MAX_COMBINATIONS}. "
+                "Swap fewer at a time."
             )
         return Flip(tuple(values), tuple(values.values()))
 

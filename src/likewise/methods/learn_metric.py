@@ -47,7 +47,7 @@ PENALTY = 0.003
 """Ridge penalty a person. It is fixed beforehand, so that permuted attributes are treated as the
 true ones are, and what is learned does not depend on how many people there are."""
 
-MOST = 200_000
+MAX_SAMPLE = 200_000
 """People that a metric is learned from; of more, a random sample is."""
 
 CONTROLS = 39
@@ -123,8 +123,8 @@ def sensitive_subspace(
     if C is not None and not 0 < C < math.inf:
         raise InvalidSettings(f"C must be a positive number, not {C}.")
     read, drawn_from = data if as_read is None else as_read, drawn_from or len(data)
-    if len(data) > MOST:
-        rows = np.random.default_rng([seed, 8]).choice(len(data), MOST, replace=False)
+    if len(data) > MAX_SAMPLE:
+        rows = np.random.default_rng([seed, 8]).choice(len(data), MAX_SAMPLE, replace=False)
         data, read = data.take(np.sort(rows)), read.take(np.sort(rows))
     if drawn_from > len(data):
         some = f"a random sample of {len(data):,} of {drawn_from:,} people (seed {seed})"
@@ -354,7 +354,7 @@ def permutation(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n
     return order
 
 
-MANY = 0.5
+SAME_SHARE = 0.5
 """Share of one in the other, audited or learned from, from which the two are not separate. Coarse
 tables have many equal rows: a fifth of the people of Adult's test split are in its training split
 as well, and are other people."""
@@ -369,7 +369,8 @@ def learn_metric(setup: Setup, model: Model, people: AuditData) -> ProjectionMet
         )
     read = known.sample
     if len(people) < known.n:  # the survey's sample is smaller than what is learned from
-        read = session.survey(setup.source, setup.settings.seed, MOST, "drawing people").sample
+        seed = setup.settings.seed
+        read = session.survey(setup.source, seed, MAX_SAMPLE, "drawing people").sample
         people = as_seen(model, read)
     return sensitive_subspace(
         people,
@@ -386,7 +387,7 @@ def same_people(metric: FairMetric, known: Survey) -> bool:
         return False
     # Either may be a part of the other: a metric learned from a sample of very many people.
     ours, theirs = known.sketch, metric.sketch
-    return max(overlap(ours, theirs), overlap(theirs, ours)) > MANY
+    return max(overlap(ours, theirs), overlap(theirs, ours)) > SAME_SHARE
 
 
 def groups_of(

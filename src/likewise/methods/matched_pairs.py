@@ -80,7 +80,7 @@ DRAWN = 100_000
 BLOCK = 1040
 """People of a block; each is asked about in dozens of rows."""
 
-KEPT = 20
+MAX_SHOWN = 20
 """Most affected people kept of each comparison."""
 
 FEWEST_SHOWN = 4
@@ -512,7 +512,7 @@ def compared_people(asked: AskedBlock, design: PairDesign) -> tuple[PairingStats
         shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
         folds=folds,
         histogram=np.stack(histograms),
-        most=tuple(PersonRows(some, KEPT) for some in most),
+        most=tuple(PersonRows(some, MAX_SHOWN) for some in most),
     )
     attribute, *groups = map(str, design.key[1:])
     columns: dict[str, Any] = {

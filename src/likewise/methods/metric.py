@@ -601,7 +601,7 @@ def _matrix(values: Any, what: str, features: Sequence[str] = ()) -> Float[np.nd
     return matrix
 
 
-SHOWN = 12
+MAX_SHOWN = 12
 """Directions printed before the rest is only counted."""
 
 
@@ -619,13 +619,13 @@ def _describe(
     count = "1 direction" if dimension == 1 else f"{dimension} directions"
     lines = [f"{title}: {count} of {d} free (angles to the axes)"]
     page = textwrap.TextWrapper(80, "  ", "    ", break_on_hyphens=False)
-    for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True):
+    for label, direction in zip(labels[:MAX_SHOWN], directions[:MAX_SHOWN], strict=True):
         told, length = "no direction: nothing predicts it", np.linalg.norm(direction)
         if length:
             angles = np.degrees(np.arccos(np.minimum(np.abs(direction / length), 1.0)))
             near = np.argsort(angles, kind="stable")[:4]
             told = ", ".join(f"{names[j]} {angles[j]:.0f}°" for j in near)
         lines.append(page.fill(f"{label}: {told}"))
-    if m > SHOWN:
-        lines.append(f"  … and {m - SHOWN} more")
+    if m > MAX_SHOWN:
+        lines.append(f"  … and {m - MAX_SHOWN} more")
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from likewise.methods.plausible_region import Ellipsoid
 from likewise.settings.choices import digest
 from likewise.tensors import read_tensors
 
-LARGEST = 4_000_000_000
+MAX_BYTES = 4_000_000_000
 """Bytes of a metric that are read."""
 
 KEY = "likewise.metric"
@@ -58,7 +58,7 @@ def save_metric(metric: FairMetric, path: str | Path) -> None:
 
 def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
     """Read what `save_metric` wrote, believing nothing in it."""
-    arrays, written = read_tensors(read_whole(path, most=LARGEST), str(path))
+    arrays, written = read_tensors(read_whole(path, most=MAX_BYTES), str(path))
     if KEY not in written:
         raise InvalidFile(f"{str(path)!r} holds no fair metric. Make one with `likewise metric`.")
     try:

@@ -20,7 +20,7 @@ from likewise.probe import PRIMARY
 from likewise.record import ControlRecord
 from likewise.stats.ratio_test import RatioTest
 
-ENOUGH = 8
+EARLY_HITS = 8
 """Permutations at least as large as the estimate after which no more are needed."""
 
 PEOPLE, STREAM = 2000, 12
@@ -49,23 +49,23 @@ class ControlComparison:
         """Which permutations do at least as much, counted from one, until they are enough."""
         # What is not finite is no smaller; an estimate that is not finite is never remarkable.
         smaller = (math.isfinite(value) and value < self.estimate for value in self.drawn)
-        return [place for place, less in enumerate(smaller, start=1) if not less][:ENOUGH]
+        return [place for place, less in enumerate(smaller, start=1) if not less][:EARLY_HITS]
 
     @property
     def needed(self) -> tuple[float, ...]:
         """The permutations that count: those up to the one that was enough."""
-        return self.drawn[: self.hits[-1]] if len(self.hits) == ENOUGH else self.drawn
+        return self.drawn[: self.hits[-1]] if len(self.hits) == EARLY_HITS else self.drawn
 
     @property
     def complete(self) -> bool:
         """Whether no further permutation is needed."""
-        return len(self.drawn) >= self.planned or len(self.hits) == ENOUGH
+        return len(self.drawn) >= self.planned or len(self.hits) == EARLY_HITS
 
     @property
     def p_value(self) -> float:
         """How often a permuted attribute does at least as much."""
-        if len(self.hits) == ENOUGH and len(self.needed) < self.planned:
-            return ENOUGH / len(self.needed)
+        if len(self.hits) == EARLY_HITS and len(self.needed) < self.planned:
+            return EARLY_HITS / len(self.needed)
         return (1 + len(self.hits)) / (len(self.needed) + 1)
 
     def __str__(self) -> str:

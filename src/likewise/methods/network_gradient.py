@@ -22,7 +22,7 @@ from likewise.methods.flow_field import Coordinates, FlowField
 from likewise.methods.solvers import State
 from likewise.models.base import Affine, Model
 
-THIN = 3  # so many rows are multiplied faster one by one
+THIN_ROWS = 3  # so many rows are multiplied faster one by one
 
 
 @final
@@ -220,5 +220,5 @@ class NetworkField(FlowField):
         np.add(np.matmul(self.first.into, x, out=entry), self.h0, out=entry)
         slope, velocity = (out[:width], out[width:]) if self.slope is None else (self.slope, out)
         self.backprop.gradient(slope)
-        rows = np.s_[:, None] if len(velocity) <= THIN else np.s_[:]
+        rows = np.s_[:, None] if len(velocity) <= THIN_ROWS else np.s_[:]
         np.matmul(self.first.back[rows], slope, out=velocity[rows])

@@ -22,7 +22,7 @@ from likewise.run.executors import block_size, run_blocks
 
 Losses = Float[np.ndarray, " m"]
 
-FEW, SHARE, MOST_PEOPLE = 1000, 16, 4096
+SMALL_N, SAMPLE_PART, MAX_SAMPLE = 1000, 16, 4096
 """So many people are all solved again; of more one in 16, and no more than the last. The error must
 be told from chance at a share of everyone's standard error, so the share does not shrink."""
 
@@ -30,15 +30,15 @@ TARGET, NEGLIGIBLE = 0.075, 4e-4
 """The mean difference that is aimed at, in standard errors; and the share of the audit value's
 excess over one below which it is small enough, however many people there are."""
 
-FEWEST_STEPS, SHORT, FINE, RESOLVING, FINEST = 24, 64, 64, 8.0, 2048
+MIN_STEPS, KINKED, FINE_STEPS, RESOLVING, MAX_STEPS = 24, 64, 64, 8.0, 2048
 """Steps that are tried first, half as many again next, and so on; those above which a solver for
 kinks is tried, too; those of a fine solution before they are halved, none of them longer than eight
 times the time in which the penalty pulls people back, unless that would be more than a quarter of
 the last; and the most that steps are halved to."""
 
-ROUNDED = 4  # one person in so many is solved again in float64
+ROUNDING_PART = 4  # one person in so many is solved again in float64
 
-SAFETY, SURE, UNSEEN = 2.0, 0.995, 6.0
+FACTOR, CONFIDENCE, UNSEEN_SPREADS = 2.0, 0.995, 6.0
 """Differences count twice, chance is allowed for at this level on either side, and so is one person
 who is not solved again, and is off by six times the spread of all."""
 
@@ -74,8 +74,8 @@ def choose_steps(
         People in the whole audit, if ``x`` is only some of them: the standard error is theirs.
     """
     total, rows = n or len(x), np.arange(len(x))
-    if total > FEW:
-        wanted = min(max(total // SHARE, 400), MOST_PEOPLE, len(x))
+    if total > SMALL_N:
+        wanted = min(max(total // SAMPLE_PART, 400), MAX_SAMPLE, len(x))
         rows = np.sort(np.random.default_rng([0, 4]).choice(len(x), wanted, replace=False))
     own = None if weight is None else weight[rows]
     some = FlowSample(model, metric, x[rows], y[rows], own, threads)
@@ -87,15 +87,15 @@ def choose_steps(
     std_error = spread / math.sqrt(total)
     tolerated = max(TARGET * std_error, NEGLIGIBLE * abs(value - 1))
     while (still := sum(some.change(solved[steps // 2], solved[steps]))) > 2 * tolerated:
-        if 2 * steps > FINEST:
+        if 2 * steps > MAX_STEPS:
             break
         steps *= 2
         solved[steps] = some.after(quick(fine_flow(flow, metric, steps)))
     fine = solved[steps]
     coarser = {n: some.change(after, fine)[0] for n, after in solved.items()}
-    unseen = UNSEEN * spread / total if len(rows) < total else 0.0
+    unseen = UNSEEN_SPREADS * spread / total if len(rows) < total else 0.0
     # Explicit solvers begin where they are stable.
-    first = len(flow.grid(metric)) if flow.method(metric) in EXPLICIT else FEWEST_STEPS
+    first = len(flow.grid(metric)) if flow.method(metric) in EXPLICIT else MIN_STEPS
     candidate = flow if flow.steps is not None else dataclasses.replace(flow, steps=first)
     while True:
         after = some.after(quick(candidate))
@@ -108,7 +108,7 @@ def choose_steps(
     # Steps that somebody chose are computed in float64, and so are models not computed here.
     rounding = math.inf if model.network else 0.0
     if model.network and flow.steps is None:
-        part = slice(None, None, ROUNDED)
+        part = slice(None, None, ROUNDING_PART)
         few = FlowSample(model, metric, some.x[part], some.y[part], some.share[part], threads)
         rounding = sum(few.change(after[part], few.after(candidate)))
     if rounding > tolerated:
@@ -116,7 +116,7 @@ def choose_steps(
     elif model.network:
         candidate = candidate.single()
     # If the finest steps are taken, what halving them changed is all that is known of their error.
-    error = SAFETY * change + chance + (still if change else SAFETY * still) + unseen + rounding
+    error = FACTOR * change + chance + (still if change else FACTOR * still) + unseen + rounding
     # The penalty alone has this Lipschitz constant.
     power = flow.rate(metric) * flow.time / math.log(10) if metric.quadratic else 0.0
     factor = f"exp(LT) > 10^{power:.0f}" if power else "exp(LT)"
@@ -148,7 +148,7 @@ def _finer(
     ``coarser`` are the errors of its solutions with so many steps.
     """
     most, steps = max(coarser), (3 * len(flow.grid(metric)) + 1) // 2
-    if flow.method(metric) == "exponential" and steps > SHORT and error > coarser[min(coarser)]:
+    if flow.method(metric) == "exponential" and steps > KINKED and error > coarser[min(coarser)]:
         flow = dataclasses.replace(flow, solver="exponential_euler")
         # Between the last that is not exact enough, and the first that is.
         first = min((n for n, worse in coarser.items() if worse <= tolerated), default=most)
@@ -164,7 +164,7 @@ def fine_steps(flow: GradientFlow, metric: FairMetric) -> int:
         stable = dataclasses.replace(flow, steps=None)
         return 4 * max(len(flow.grid(metric)), len(stable.grid(metric)))
     resolving = math.ceil(flow.time * flow.rate(metric) / RESOLVING)
-    return 2 * max(FINE, min(resolving, FINEST // 4))
+    return 2 * max(FINE_STEPS, min(resolving, MAX_STEPS // 4))
 
 
 def fine_flow(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
@@ -223,7 +223,7 @@ class FlowSample:
         """Return the size of the mean change, and what chance may add to it."""
         change, m = self.changes(after, finer), len(after)
         spread = float(change.std(ddof=1)) if m > 1 else 0.0
-        likely = float(special.stdtrit(max(m - 1, 1), SURE))
+        likely = float(special.stdtrit(max(m - 1, 1), CONFIDENCE))
         return abs(float(change.mean())), likely * spread / math.sqrt(m)
 
     def value(self, after: Losses) -> tuple[float, float]:

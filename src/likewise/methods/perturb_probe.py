@@ -21,8 +21,8 @@ from likewise.record import PerturbedPerson
 from likewise.stats.frame import Frame
 from likewise.stats.tally import Tally
 
-FEWEST = 64  # blocks are filled up to a power of two, at least this many rows
-KEPT = 10  # people who are shown with their place before and after
+MIN_BLOCK = 64  # blocks are filled up to a power of two, at least this many rows
+MAX_SHOWN = 10  # people who are shown with their place before and after
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class MostAffected:
         regression = found.about["task"] == "regression"
         harm = found.loss_after - found.loss_before if regression else found.ratio
         harm = np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        order = np.lexsort((found.row, -harm))[:KEPT]
+        order = np.lexsort((found.row, -harm))[:MAX_SHOWN]
         return MostAffected(found.take(order), self.before[order], self.after[order])
 
     def __add__(self, other: "MostAffected") -> "MostAffected":
@@ -185,7 +185,7 @@ def filled(rows: Int[np.ndarray, " n"], model: Model) -> Int[np.ndarray, " m"]:
         return rows
     power = 1 << (len(rows) - 1).bit_length()
     # A whole block has 65 times a power of two (`block_size`): that is usual, too.
-    size = max(FEWEST, min(s for s in (65 * power // 128, power) if s >= len(rows)))
+    size = max(MIN_BLOCK, min(s for s in (65 * power // 128, power) if s >= len(rows)))
     return np.concatenate([rows, np.full(size - len(rows), rows[-1])])
 
 

@@ -55,8 +55,8 @@ from likewise.stats.sums import QuantileSketch
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
-TRIED = 20  # people on whom it is seen whether a method goes by the metric
-SHOWN, BINS = 10, 40  # loadings that are shown of each direction, and bins of the histogram
+TRIED_PEOPLE = 20  # people on whom it is seen whether a method goes by the metric
+LOADINGS, BINS = 10, 40  # those shown of each direction, and those of the histogram
 
 UNBOUNDED = (
     "the numerical error of the flow could not be bounded; shorten its time, or search the "
@@ -198,7 +198,7 @@ class BoundPerturbation(BoundMethod):
         others = (*self.metric.controls, *self.metric.refits)[:1]
         if not others or METHODS.name_of(type(self.map)) in METHODS.built_in:
             return self.map.goes_by_metric
-        rows = np.arange(min(TRIED, len(self.x)))
+        rows = np.arange(min(TRIED_PEOPLE, len(self.x)))
         bound = (self.map.bind(self.model, metric) for metric in (self.metric, *others))
         one, other = (among(b, self.people, rows)(self.x[rows], self.y[rows]).x for b in bound)
         return not np.array_equal(one, other, equal_nan=True)
@@ -427,7 +427,7 @@ def metric_record(bound: BoundPerturbation) -> MetricRecord:
     """Describe the fair metric, with the largest loadings of its free directions."""
     metric, features = bound.metric, bound.people.features
     directions = tuple(
-        {features[j]: float(row[j]) for j in np.argsort(-np.abs(row), kind="stable")[:SHOWN]}
+        {features[j]: float(row[j]) for j in np.argsort(-np.abs(row), kind="stable")[:LOADINGS]}
         for row in metric.free
     )
     return MetricRecord(

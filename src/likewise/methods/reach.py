@@ -20,7 +20,7 @@ GAIN = 1e-9  # a relative gain of loss below this is rounding, and moves nobody
 NUMBERS = 4_000_000
 """Numbers in one array of candidates (32 MB): large enough for any model to be at its fastest."""
 
-ROUGH, FEWEST = 5, 12
+ROUGH_PART, MIN_PLACES = 5, 12
 """Where many metrics are compared, one in so many of the places is looked at; at least twelve."""
 
 
@@ -59,7 +59,7 @@ class Reach(UnfairMap):
     @override
     def rough(self, metric: FairMetric) -> "Reach":
         places = self._places(metric)
-        return Reach(max(places // ROUGH, min(places, FEWEST)))
+        return Reach(max(places // ROUGH_PART, min(places, MIN_PLACES)))
 
     def _places(self, metric: FairMetric) -> int:
         return self.budget or 60 + 30 * max(len(metric.free) - 2, 0)

@@ -19,7 +19,7 @@ from likewise.methods.matching import Covariates
 MOST_LEVELS = 12
 """Groups of one attribute that are compared with each other; more have to be merged first."""
 
-FEWEST = 2
+BINARY = 2
 """Values up to which a numeric column is a category."""
 
 
@@ -106,7 +106,7 @@ class CovariateCoding:
                 for column in both
             )
             values, others = (pc.unique(column.combine_chunks()).to_pylist() for column in both)
-            if number and len({v for v in (*values, *others) if v == v} - {None}) > FEWEST:
+            if number and len({v for v in (*values, *others) if v == v} - {None}) > BINARY:
                 numeric.append(name)
             else:
                 levels[name] = {v: code for code, v in enumerate(values) if v is not None}

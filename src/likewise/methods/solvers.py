@@ -87,7 +87,7 @@ LAGS = 4  # evaluations that a step of the exponential Adams method is made of, 
 DIFFERENCES = np.array([[1, 0, 0, 0], [1, -1, 0, 0], [1, -2, 1, 0], [1, -3, 3, -1]])
 """Backward differences of N, a row each, made of N at this step and those before."""
 
-SLOW = 1e-3
+MIN_RATE = 1e-3
 """A rate is none if it does not pull by more than this in a step: rounding leaves such rates."""
 
 
@@ -152,7 +152,7 @@ def _adams_weights(
     phi1, phi2, phi3, phi4 = (h * phi(k, z) for k in (1, 2, 3, 4))
     # Weights of N and its backward differences ∇N, ∇²N, ∇³N.
     parts = np.array([phi1, phi2, phi3 + phi2 / 2, phi4 + phi3 + phi2 / 3])
-    parts[2 if lines else 1 :, -z > SLOW] = 0.0
+    parts[2 if lines else 1 :, -z > MIN_RATE] = 0.0
     found = []
     for taken in range(2 * LAGS):
         known = min(taken + 1, LAGS)

@@ -28,7 +28,7 @@ from likewise.models.black_box import BlackBox
 CLASSES, DIGITS, AROUND = 1000, 32, 10_000
 """Classes of an answer, bytes of a number in it, and bytes around them, that are read at most."""
 
-SHORT = 80
+REASON = 80
 """Characters of somebody else's words that are repeated."""
 
 ANSWERS = ("predictions", "probabilities", "outputs")
@@ -146,7 +146,7 @@ class Endpoint:
         try:
             plain = socket.create_connection(place, self.timeout)
         except OSError as error:
-            raise _Again(f"cannot be reached: {str(error)[:SHORT]}") from None
+            raise _Again(f"cannot be reached: {str(error)[:REASON]}") from None
         watched = plain.dup()  # it may be wrapped for encryption
         timer = threading.Timer(max(0, end - time.monotonic()), _shut, (watched,))
         timer.daemon = True
@@ -187,7 +187,7 @@ class Endpoint:
         if code in (408, 425, 429) or code >= 500:
             raise _Again(f"answers with an error ({code})")
         if code >= 400:
-            raise InvalidModel(f"{self.address} refuses the request ({code} {reason[:SHORT]}).")
+            raise InvalidModel(f"{self.address} refuses the request ({code} {reason[:REASON]}).")
         if code not in (200, 201):  # 206, say, is a part of one
             raise InvalidModel(f"{self.address} answers with {code}, which is not a whole answer.")
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from likewise.errors import InvalidFile, InvalidSettings, in_short
 from likewise.files import read_whole
 from likewise.record.json_text import (
-    LARGEST,
+    MAX_NUMBER,
     Anything,
     Count,
     Hash,
@@ -645,7 +645,7 @@ class Record(Part):
     def from_json(cls, text: str | bytes, source: str = "the result") -> "Record":
         """Read the text of a result file; one of another schema is refused."""
         try:
-            raw = parse(text, largest=LARGEST)
+            raw = parse(text, largest=MAX_NUMBER)
         except ValueError as error:
             raise InvalidFile(f"{source!r} is not a result file: {error}.") from None
         version = raw.get("schema_version") if isinstance(raw, dict) else None

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSe
 
 from likewise.errors import UNPRINTABLE, printable
 
-LARGEST = 1e100
+MAX_NUMBER = 1e100
 """Numbers beyond it are written as infinite, and refused in a result that is read."""
 
 
@@ -28,7 +28,7 @@ def printable_within(value: Any) -> Any:
 def _to_json(value: float) -> float | str | None:
     if math.isnan(value):
         return None
-    return ("Infinity" if value > 0 else "-Infinity") if abs(value) > LARGEST else value
+    return ("Infinity" if value > 0 else "-Infinity") if abs(value) > MAX_NUMBER else value
 
 
 def _from_zero(most: float) -> AfterValidator:
@@ -67,7 +67,7 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]
 """A sha256 in hexadecimal digits, or nothing."""
 
 
-Tolerance = Annotated[float, Field(gt=0, le=LARGEST)]
+Tolerance = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 Level = Annotated[float, Field(gt=0, lt=1)]
 
 

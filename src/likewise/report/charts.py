@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from likewise.record.json_text import LARGEST
+from likewise.record.json_text import MAX_NUMBER
 from likewise.report.formats import limit
 
 MARGIN = 4.0
@@ -90,7 +90,7 @@ class Axis:
         """
         size, back = (math.log, math.exp) if log else (float, float)
         known, far = (
-            [size(v) for v in several if abs(v) <= LARGEST and (v > 0 or not log)]
+            [size(v) for v in several if abs(v) <= MAX_NUMBER and (v > 0 or not log)]
             for several in (values, ends)
         )
         low, high = min(known, default=0.0), max(known, default=0.0)

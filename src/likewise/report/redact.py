@@ -20,7 +20,7 @@ from likewise.record import (
 )
 from likewise.report.text import sentence
 
-FEWEST = 10
+CELL = 10
 """People that a cell of a table holds at least."""
 OTHER = "other"
 COUNTS = {
@@ -44,7 +44,7 @@ def redact(record: Record) -> Record:
     labels, where its attribute is cut. The hash is that of the settings as they were.
     """
     data, part, metric = record.data, record.matched_pairs, record.metric
-    small = {(a, g) for a, table in data.protected.items() for g, n in table.items() if n < FEWEST}
+    small = {(a, g) for a, table in data.protected.items() for g, n in table.items() if n < CELL}
     columns, labels = record.settings.columns, record.settings.labels
     said = {level for _, level in small} | {labels.get(f"{a} = {level}") for a, level in small}
     words = "|".join(re.escape(word) for word in sorted(filter(None, said)))
@@ -71,7 +71,7 @@ def redact(record: Record) -> Record:
             "tests": {name: _test(test, named) for name, test in record.tests.items()},
             "secondary": tuple(_test(test, named) for test in record.secondary),
             "sensitivity": tuple(
-                one for one in record.sensitivity if one.n >= FEWEST and not _names(one, small)
+                one for one in record.sensitivity if one.n >= CELL and not _names(one, small)
             ),
             **{"metric": metric, "matched_pairs": part, "perturbed": (), "distribution": {}},
             **{"notes": (), "rows": _without_few(record.rows), "redacted": True},
@@ -83,7 +83,7 @@ def redact(record: Record) -> Record:
                 and all(_cells(g.n, rate) for rate in (g.error_rate_before, g.error_rate_after))
             ),
             "measures": _measures(record.measures, small),
-            "subgroups": tuple(s for s in record.subgroups if s.n >= FEWEST),
+            "subgroups": tuple(s for s in record.subgroups if s.n >= CELL),
             "data": data.model_copy(
                 update={
                     "features": tuple(dict.fromkeys(f.partition("=")[0] for f in data.features)),
@@ -104,7 +104,7 @@ def redact(record: Record) -> Record:
 def _test(test: TestRecord, named: re.Pattern[str]) -> TestRecord:
     """Return a test without words on small groups, and without counts of a few."""
     cells = [test.details[name] for name in TABLE if name in test.details]
-    few = set(TABLE) if min(cells, default=0.0) < FEWEST else set()
+    few = set(TABLE) if min(cells, default=0.0) < CELL else set()
     rounded = {name: round(test.details.get(name, 0.0), -1) for name in TABLE}
     return test.model_copy(
         update={
@@ -126,7 +126,7 @@ def _rounded(value: Any, counts: bool = False) -> Any:
 
 
 def _without_few(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: n for name, n in counts.items() if n >= FEWEST or n == 0}
+    return {name: n for name, n in counts.items() if n >= CELL or n == 0}
 
 
 def _unnamed(texts: Mapping[str, str], named: re.Pattern[str]) -> dict[str, str]:
@@ -135,13 +135,13 @@ def _unnamed(texts: Mapping[str, str], named: re.Pattern[str]) -> dict[str, str]
 
 
 def _large(counts: Mapping[str, int]) -> bool:
-    return all(n >= FEWEST for n in counts.values())
+    return all(n >= CELL for n in counts.values())
 
 
 def _merged(levels: Mapping[str, int]) -> dict[str, int]:
     """Return the levels of an attribute, those of fewer than ten people as one."""
-    kept = {level: n for level, n in levels.items() if n >= FEWEST}
-    rest = sum(n for n in levels.values() if n < FEWEST)
+    kept = {level: n for level, n in levels.items() if n >= CELL}
+    rest = sum(n for n in levels.values() if n < CELL)
     return kept | ({OTHER: kept.get(OTHER, 0) + rest} if rest else {})
 
 
@@ -152,7 +152,7 @@ def _names(one: Any, small: Levels) -> bool:
 
 def _cells(n: float, rate: float) -> bool:
     """Tell whether a rate leaves at least ten people on both sides."""
-    return n >= FEWEST and (math.isnan(rate) or min(rate, 1 - rate) * n >= FEWEST)
+    return n >= CELL and (math.isnan(rate) or min(rate, 1 - rate) * n >= CELL)
 
 
 def _measures(measures: Iterable[Measure], small: Levels) -> tuple[Measure, ...]:
@@ -174,7 +174,7 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
 
     Sums of sampling weights do not tell how many people they are of, so that they go too.
     """
-    rows = [r for r in part.comparisons if r.people >= FEWEST and not _names(r, small)]
+    rows = [r for r in part.comparisons if r.people >= CELL and not _names(r, small)]
     directions = {way for row in rows for way in (row.direction, row.mirrored)}
 
     def kept(found: Iterable[GroupPair]) -> tuple[GroupPair, ...]:
@@ -183,7 +183,7 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
     folds = part.performance_folds
     errors = zip(folds.get("weight", ()), folds.get("error", repeat(math.nan)), strict=False)
     tells = weighted or not all(_cells(n, wrong / n if n else 0.0) for n, wrong in errors)
-    histograms = (h for h in part.changes if not any(0 < c < FEWEST for c in h.counts))
+    histograms = (h for h in part.changes if not any(0 < c < CELL for c in h.counts))
     return part.model_copy(
         update={
             # A record needs one comparison: where all are small, the first is kept without numbers.
@@ -203,10 +203,10 @@ def _coarse(row: RateComparison) -> RateComparison:
     """Return a comparison without raw rates and folds that tell of a few."""
     raw = ("actual", "raw_group", "raw_other") if row.measure == "decision" else ()
     few = [name for name in raw if not _cells(row.people, getattr(row, name))]
-    few += [n for n in ("changed_up", "changed_down") if 0 < getattr(row, n) * row.people < FEWEST]
-    few += ["events"] if row.events < FEWEST else []
+    few += [n for n in ("changed_up", "changed_down") if 0 < getattr(row, n) * row.people < CELL]
+    few += ["events"] if row.events < CELL else []
     folds = 0 if row.folds is None else len(row.folds.own_people)
-    kept = row.folds if row.people >= FEWEST * folds else None
+    kept = row.folds if row.people >= CELL * folds else None
     return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": kept})
 
 

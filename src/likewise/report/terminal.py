@@ -15,7 +15,7 @@ from likewise.report.formats import Names, capital, interval, level, number, p_v
 from likewise.report.text import Line, estimates, quantities, test_name
 
 NARROWEST, WIDEST = 60, 120
-SHORT, LONG = 25, 80
+SHORT_LINES, LONG_LINES = 25, 80
 """Lines of a summary, by default and with ``-v``."""
 ROWS = 8
 """Comparisons that the short summary shows."""
@@ -62,7 +62,7 @@ def summary(
     hold the rest.
     """
     ending = _fact(("Report", ", ".join(written)), width) if written else []
-    most = (LONG if verbose else SHORT) - len(ending)
+    most = (LONG_LINES if verbose else SHORT_LINES) - len(ending)
     head = _head(record, width)
     warnings = [line for said in record.warnings[:2] for line in _fact(("Warning", said), width)]
     head += [*warnings, ""] if warnings else []  # never cut off

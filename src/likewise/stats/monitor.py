@@ -34,7 +34,7 @@ BLOCK = 65_536
 """Rows worked on at a time, so that memory does not grow with what is fed."""
 
 FORMAT = 2
-LARGEST = 100_000_000
+MAX_STATE_BYTES = 100_000_000
 """Bytes of a saved state that are read."""
 
 FIXED = ("map", "output", "classes", "settings_hash", "model", "metric", "learned", "pool")
@@ -417,7 +417,7 @@ class Monitor:
 
         A setting that is given must be the saved one: bets already made cannot be taken back.
         """
-        content = read_whole(path, most=LARGEST)
+        content = read_whole(path, most=MAX_STATE_BYTES)
         try:
             state = parse(content, finite=True)
             if isinstance(state, dict) and state.get("likewise_monitor", FORMAT) != FORMAT:

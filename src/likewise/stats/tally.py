@@ -33,7 +33,7 @@ HELD = slice(LOSS.stop, LOSS.stop + len(POWERS))
 """Power sums of ratios (or losses), as in `RatioSums`, and of those that are capped."""
 
 ONE_MORE = 1.5  # how much more than the largest excess one more person is allowed for
-FEW = 50  # with fewer degrees of freedom than this it is said that Student's t is used
+FEW_DEGREES = 50  # with fewer degrees of freedom than this it is said that Student's t is used
 
 ONE_CLUSTER = "All people are in one cluster; a standard error needs two."
 
@@ -354,7 +354,7 @@ class Sample:
             notes += (f"People count by their weights (Kish's design effect {kish:.2f}).",)
         if self.clusters is None:
             return notes
-        few = self.degrees < FEW
+        few = self.degrees < FEW_DEGREES
         law = f"; Student's t with {self.degrees:.3g} degrees of freedom" if few else ""
         notes += (f"Standard errors allow for {self.clusters} clusters of people alike{law}.",)
         return notes

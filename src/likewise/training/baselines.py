@@ -18,7 +18,7 @@ from likewise.models.torch import MeanOfSigmoids
 from likewise.training.networks import BatchClassifier, NetworkClassifier, SubspaceClassifier
 from likewise.training.sklearn_compat import TrainingData, joint_groups
 
-SURE = 40.0
+CERTAIN_LOGIT = 40.0
 """Score of a member that always says yes: a probability of 1, to the last digit."""
 
 
@@ -149,7 +149,7 @@ def mixture_of(weights: list[float], members: list[Any], d: int) -> nn.Sequentia
         for row, member in enumerate(members):
             if isinstance(member, DummyClassifier):  # fairlearn's, where one answer is best for all
                 scores.weight[row] = 0.0
-                scores.bias[row] = SURE if member.constant else -SURE
+                scores.bias[row] = CERTAIN_LOGIT if member.constant else -CERTAIN_LOGIT
             else:
                 scores.weight[row] = torch.tensor(np.ravel(member.coef_))
                 scores.bias[row] = float(np.ravel(member.intercept_)[0])

@@ -30,7 +30,7 @@ from likewise.training.sklearn_compat import LikeliestClass, joint_groups
 ROWS = 200_000
 """Rows that are composed at a time."""
 
-FEW = 20
+TRIED_ROWS = 20
 """People that are kept, to know how the model reads a table."""
 
 
@@ -113,7 +113,7 @@ class AveragedClassifier(LikeliestClass):
                     "scikit-learn's CalibratedClassifierCV makes some of decisions."
                 )
             some = setup.survey.sample.in_columns()
-            self.some_ = some.take(np.arange(min(FEW, len(some))))
+            self.some_ = some.take(np.arange(min(TRIED_ROWS, len(some))))
             self.classes_ = np.array(setup.classes(wrapped))
             self.gaps_ = takes_gaps(setup.opened)
         read = list(dict.fromkeys([*self._asked.columns, *self.may_matter]))

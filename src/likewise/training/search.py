@@ -29,7 +29,7 @@ SHARES = (0.4, 0.2, 0.4)
 """Of the people: reference sample of the remedies (none if it is given), to choose one on, and to
 judge it on."""
 
-FEWEST = 100
+MIN_JUDGING = 100
 """People without whom nothing is judged."""
 
 WRITTEN = (
@@ -332,8 +332,8 @@ def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) ->
     shares = np.array(SHARES) * ([0.0, 1.0, 1.0] if pooled else 1.0)
     part = np.searchsorted(np.cumsum(shares / shares.sum())[:-1], place)
     parts = [people.take(np.flatnonzero(part == k)) for k in range(3)]
-    if len(parts[2]) < FEWEST:
-        left = f"{len(parts[2])} are left to judge it, and {FEWEST} are needed"
+    if len(parts[2]) < MIN_JUDGING:
+        left = f"{len(parts[2])} are left to judge it, and {MIN_JUDGING} are needed"
         raise InvalidData(f"{len(people)} people are too few to choose a remedy: {left}.")
     return parts
 
