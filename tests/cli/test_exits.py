@@ -34,6 +34,7 @@ main()
 
 def heed():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def start(code, before="", preexec_fn=heed):
@@ -46,7 +47,7 @@ def start(code, before="", preexec_fn=heed):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Whoever runs the tests in the background of a shell has SIGINT ignored.
+        # In the background of a shell SIGINT is ignored, and below nohup SIGHUP.
         preexec_fn=preexec_fn,
     )
 
