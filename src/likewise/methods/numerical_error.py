@@ -8,7 +8,7 @@ solutions are compared with one that does, and that is itself halved until littl
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -21,6 +21,9 @@ from likewise.record import NumericalErrorRecord
 from likewise.run.executors import block_size, run_blocks
 
 Losses = Float[np.ndarray, " m"]
+
+Errors = dict[tuple[str, int], float]
+"""Mean differences from the fine solution, by solver and number of steps."""
 
 SMALL_N, SAMPLE_PART, MAX_SAMPLE = 1000, 16, 4096
 """So many people are all solved again; of more one in 16, and no more than the last. The error must
@@ -92,19 +95,15 @@ def choose_steps(
         steps *= 2
         solved[steps] = some.after(quick(fine_flow(flow, metric, steps)))
     fine = solved[steps]
-    coarser = {n: some.change(after, fine)[0] for n, after in solved.items()}
+    known: str = fine_flow(flow, metric, steps).method(metric)
+    errors = {(known, n): some.change(after, fine)[0] for n, after in solved.items()}
     unseen = UNSEEN_SPREADS * spread / total if len(rows) < total else 0.0
-    # Explicit solvers begin where they are stable.
-    first = len(flow.grid(metric)) if flow.method(metric) in EXPLICIT else MIN_STEPS
-    candidate = flow if flow.steps is not None else dataclasses.replace(flow, steps=first)
-    while True:
+    for candidate in _candidates(flow, metric, steps, errors, tolerated):
         after = some.after(quick(candidate))
         change, chance = some.change(after, fine)
-        if flow.steps is not None or still > 2 * tolerated or len(candidate.grid(metric)) >= steps:
+        errors[candidate.method(metric), len(candidate.grid(metric))] = change
+        if still > 2 * tolerated or (change <= tolerated and chance <= 2 * tolerated):
             break
-        if change <= tolerated and chance <= 2 * tolerated:
-            break
-        candidate = _finer(candidate, metric, change, coarser, tolerated)
     # Steps that somebody chose are computed in float64, and so are models not computed here.
     rounding = math.inf if model.network else 0.0
     if model.network and flow.steps is None:
@@ -136,26 +135,28 @@ def choose_steps(
     )
 
 
-def _finer(
-    flow: GradientFlow,
-    metric: FairMetric,
-    error: float,
-    coarser: Mapping[int, float],
-    tolerated: float,
-) -> GradientFlow:
-    """Return the flow with more steps, by a solver for kinks if that is more exact.
-
-    ``coarser`` are the errors of its solutions with so many steps.
-    """
-    most, steps = max(coarser), (3 * len(flow.grid(metric)) + 1) // 2
-    if flow.method(metric) == "exponential" and steps > KINKED and error > coarser[min(coarser)]:
-        flow = dataclasses.replace(flow, solver="exponential_euler")
-        # Between the last that is not exact enough, and the first that is.
-        first = min((n for n, worse in coarser.items() if worse <= tolerated), default=most)
-        steps = max(steps, round(first / math.sqrt(2)))
-    if steps > most // 2:
-        return dataclasses.replace(flow, solver=fine_flow(flow, metric, most).solver, steps=most)
-    return dataclasses.replace(flow, steps=steps)
+def _candidates(
+    flow: GradientFlow, metric: FairMetric, most: int, errors: Errors, tolerated: float
+) -> Iterator[GradientFlow]:
+    """Yield flows whose steps are settled, the cheapest first, but those known not to be enough."""
+    if flow.steps is not None:
+        yield flow
+        return
+    # Explicit solvers begin where they are stable.
+    steps = len(flow.grid(metric)) if flow.method(metric) in EXPLICIT else MIN_STEPS
+    while steps <= most // 2:
+        solvers = [flow.method(metric)]
+        if solvers == ["exponential"] and steps > KINKED:
+            solvers.append("exponential_euler")
+        for solver in solvers:
+            own = {n: e for (name, n), e in errors.items() if name == solver}
+            others = [(n, e) for (name, n), e in errors.items() if name != "exponential"]
+            too_few = any(n >= steps and e > tolerated for n, e in own.items())
+            worse = any(n <= m and e < own[m] for m in own for n, e in others)
+            if not (too_few or (worse and solver == "exponential")):
+                yield dataclasses.replace(flow, solver=solver, steps=steps)
+        steps = (3 * steps + 1) // 2
+    yield dataclasses.replace(flow, solver=fine_flow(flow, metric, most).solver, steps=most)
 
 
 def fine_steps(flow: GradientFlow, metric: FairMetric) -> int:
