@@ -72,7 +72,7 @@ def test_no_error_is_smaller_than_anyone_needs_and_some_are_not_bounded(
     exact = ratios(GradientFlow(steps=400), model, metric, people).mean()
     assert abs(ratios(huge, model, metric, people).mean() - exact) < 1e-3 * (exact - 1)
     # With 128 steps at most this network cannot be told from one whose paths depend on the steps.
-    monkeypatch.setattr(numerical_error, "FINEST", 128)
+    monkeypatch.setattr(numerical_error, "MAX_STEPS", 128)
     monkeypatch.setattr(numerical_error, "TARGET", 1e-4)
     _, unknown = choose_steps(GradientFlow(), network(0), metric, *people)
     assert unknown.error_bound == unknown.error_in_se == math.inf
