@@ -24,7 +24,7 @@ NEIGHBOURS, REDRAWS, FOLDS = 5, 10, 2
 """Pairs that a person is compared through, redrawn attributes, folds of the propensity they are
 drawn from: as few as decisions allow."""
 
-PEOPLE, POOL = 500, 2_500
+PEOPLE, POOL = 450, 2_000
 """About how many people of each group, audited and of the reference sample, are compared."""
 
 FIELDS = ("what", "change", "n", "estimate", "lower_bound", "upper_bound", "outcome")
