@@ -112,6 +112,7 @@ def test_options_that_messages_name_exist() -> None:
                 assert named <= known, f"{path}: {node.value}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_snippets_on_a_page_run_and_print_what_it_shows(
     page: Path, loans: Path, tmp_path: Path
@@ -119,6 +120,7 @@ def test_snippets_on_a_page_run_and_print_what_it_shows(
     run_snippets(SNIPPET.findall(page.read_text(encoding="utf-8")), loans, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_readme_shows_what_its_commands_print(loans: Path, tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     snippets = SNIPPET.findall(text[text.index("## Two questions") :])

@@ -18,6 +18,8 @@ from likewise.methods.numerical_error import MIN_STEPS, SAMPLE_PART, choose_step
 from likewise.methods.observe import observe
 from likewise.models import as_model
 
+pytestmark = pytest.mark.slow
+
 
 def network(seed, activation=nn.ReLU):
     """A random network steep enough that ratios differ."""
