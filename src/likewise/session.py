@@ -29,9 +29,9 @@ from likewise.probe import PRIMARY, Block, Probe, Subsample
 from likewise.run.executors import Executor, Threads
 from likewise.run.journal import IF_FULL, FinishedPart, Identity, Journal, Store
 
-TASK_BLOCKS, MAX_SINGLE = 16, 32
-"""Blocks of a task, if there are more than a few; else each is a task of its own. What a task adds
-up depends on the number of blocks alone, and where it was done changes no digit."""
+TASKS, MAX_BLOCKS = 32, 32
+"""About how many tasks the blocks make, and blocks of a task at most. What a task adds up depends
+on the number of blocks alone, and where it was done changes no digit."""
 
 LIBRARIES = ("likewise", "numpy")
 """Libraries in whose versions finished blocks may differ."""
@@ -155,7 +155,7 @@ class Session(contextlib.ExitStack):
             starts -= np.searchsorted(method.survey.left_out, starts)
         job = MeasureBlocks(method.handle, blocks, probes, starts, common, journal, keeps)
         others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
-        size = TASK_BLOCKS if len(blocks) > MAX_SINGLE else 1
+        size = min(max(len(blocks) // TASKS, 1), MAX_BLOCKS)
         places = range(len(blocks))
         tasks = [places[start : start + size] for start in range(0, len(blocks), size)]
         ready = dict.fromkeys(journal.done() if journal.resumable else (), b"")

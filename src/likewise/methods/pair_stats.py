@@ -323,14 +323,14 @@ class PairDesign:
         self, people: LocatedPeople, found: "Comparisons", redrawn: "Iterable[Comparisons]"
     ) -> "PairSums":
         """Sum what the model answered about the comparisons of a block, and about redrawn ones."""
-        values, measures, pairs = found.sums, self.measures, self.comparison
-        second = np.zeros((PARTS, measures, 3, 3))
-        fourth = np.zeros((PARTS, measures, 6, 6))
-        for part, k in itertools.product(range(PARTS), range(measures)):
+        values, deciding, pairs = found.sums, self.deciding, self.comparison
+        second = np.zeros((PARTS, deciding, 3, 3))
+        fourth = np.zeros((PARTS, deciding, 6, 6))
+        for part, k in itertools.product(range(PARTS), range(deciding)):
             second[part, k], fourth[part, k] = even_moments(values[found.part == part][:, k])
-        by_person = SparseSums.empty(1 + 2 * measures)
+        by_person = SparseSums.empty(1 + 2 * deciding)
         if found.unit is not None:
-            columns = values[:, :, 1:].reshape(len(values), 2 * measures)
+            columns = values[:, :deciding, 1:].reshape(len(values), 2 * deciding)
             terms = np.column_stack([found.weight, columns])
             by_person = SparseSums.from_terms(found.unit * PARTS + found.part, terms)
         e = self.propensity[pairs.members[:, found.pair]]
@@ -338,10 +338,10 @@ class PairDesign:
         share = np.repeat(found.weight / found.count, found.count)[:, None]
         # Means were taken off within each person: m - 1 for m, so that variances are not too small.
         free = np.repeat(found.weight / (found.count - 1), found.count)[:, None, None]
-        deviations = (free * found.deviations).reshape(len(share), 2 * measures)
-        differences = share * (found.values[1] - found.values[0])
+        deviations = (free * found.deviations[:, :deciding]).reshape(len(share), 2 * deciding)
+        differences = share * (found.values[1] - found.values[0])[:, :deciding]
         number = found.pair * PARTS + np.repeat(found.part, found.count)
-        terms = np.hstack([share, deviations, differences[:, : self.deciding]])
+        terms = np.hstack([share, deviations, differences])
         by_member, effective = self._by_member(found, share)
         redraws = [
             (np.bincount(one.part, minlength=PARTS), one.by_part(one.sums))
@@ -365,23 +365,23 @@ class PairDesign:
             by_member=by_member,
             by_person=by_person,
             redrawn_kept=np.array([kept for kept, _ in redraws], np.int64).reshape(-1, PARTS),
-            redrawn=np.array([first for _, first in redraws]).reshape(-1, PARTS, measures, 3),
+            redrawn=np.array([first for _, first in redraws]).reshape(-1, PARTS, self.measures, 3),
         )
 
     def _by_member(
         self, found: "Comparisons", share: Float[np.ndarray, "q 1"]
     ) -> tuple["SparseSums", Float[np.ndarray, " p"]]:
         """Sum by cluster of members, and count each person's: 1/Σ share² over their clusters."""
-        people, measures, clusters = len(found.people), self.measures, self.clusters
+        people, deciding, clusters = len(found.people), self.deciding, self.clusters
         if clusters is None or not people:
-            return SparseSums.empty(2 * measures), np.zeros(people)
+            return SparseSums.empty(2 * deciding), np.zeros(people)
         part = np.repeat(found.part, found.count)
         of_own, of_other = clusters[self.comparison.own_and_other(found.pair, part >= 2)]
-        terms = np.zeros((2, len(part), measures, 2))
+        terms = np.zeros((2, len(part), deciding, 2))
         for side in (0, 1):
-            terms[side, :, :, side] = share * found.deviations[:, :, side]
+            terms[side, :, :, side] = share * found.deviations[:, :deciding, side]
         numbers = np.concatenate([of_other, of_own])
-        columns = terms.reshape(2 * len(part), 2 * measures)
+        columns = terms.reshape(2 * len(part), 2 * deciding)
         sums = SparseSums.from_terms(numbers * PARTS + np.tile(part, 2), columns)
         person, size = np.repeat(np.arange(people), found.count), int(numbers.max()) + 1
         met, counts = np.unique(np.tile(person, 2) * size + numbers, return_counts=True)
@@ -399,21 +399,19 @@ class Pairs:
     @functools.cached_property
     def _second(self) -> Bool[np.ndarray, " r"]:
         """Who of the pool is of the second group."""
-        if self.redraw is None:
-            return self.design.second
-        return self.design.redrawn_pool(self.redraw)
+        design = self.design
+        return design.second if self.redraw is None else design.redrawn_pool(self.redraw)
 
     @functools.cached_property
     def pairing(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
         """The pairs of the pool, or of either half; they travel if they are known."""
         design, halves = self.design, self.design.halves
-        everyone = np.zeros(len(self._second), dtype=bool) if halves is None else halves
-        found = []
-        for half in (False, True)[: 1 if halves is None else 2]:
-            part = np.flatnonzero(everyone == half).astype(np.int32)
-            pairs = greedy_pairs(design.points[part], design.cells[part], self._second[part])
-            found.append(part[pairs])
-        return tuple(found)
+        everyone = np.arange(len(self._second), dtype=np.int32)
+        parts = [everyone] if halves is None else [everyone[~halves], everyone[halves]]
+        return tuple(
+            part[greedy_pairs(design.points[part], design.cells[part], self._second[part])]
+            for part in parts
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         known = ("design", "redraw", "pairing")
@@ -595,18 +593,17 @@ class SparseSums:
         return SparseSums(self.index, self.values.copy()).__iadd__(other)
 
     def __iadd__(self, other: "SparseSums") -> "SparseSums":
-        place = np.full(1 + max(i.max(initial=-1) for i in (self.index, other.index)), -1)
-        place[self.index] = np.arange(len(self.index))
-        index, values = self.index, self.values
-        if (place[other.index] < 0).any():
-            place[other.index] = 0
-            index = np.flatnonzero(place >= 0)
-            place[index] = np.arange(len(index))
-            values = np.zeros((len(index), self.values.shape[1]))
-            values[place[self.index]] = self.values
+        seen = np.zeros(1 + max(i.max(initial=-1) for i in (self.index, other.index)), dtype=bool)
+        seen[self.index] = seen[other.index] = True
+        place, values = np.cumsum(seen) - 1, self.values
         # After some blocks nearly all numbers have occurred, and nothing has to be moved.
-        values[place[other.index]] += other.values
-        return SparseSums(index, values)
+        if seen.sum() > len(values):
+            values = np.zeros((seen.sum(), values.shape[1]))
+            values[place[self.index]] = self.values
+        added = np.zeros_like(values)
+        added[place[other.index]] = other.values
+        values += added
+        return SparseSums(np.flatnonzero(seen), values)
 
     def parts(self, wanted: Sequence[int]) -> "SparseSums":
         """Return the sums of some parts together, by what they are of."""
@@ -622,6 +619,7 @@ class PairSums(Additive):
     The first axis of arrays is the part, ``2 * direction + clipped``; numbers of sparse sums are
     multiplied by 4 and the part is added. ``kept`` are people with overlap; ``redrawn_kept`` and
     ``redrawn`` are ``kept`` and ``first`` with redrawn attributes, of those with enough pairs.
+    Measures that are only shown have no standard error: ``first`` and ``redrawn`` alone hold them.
 
     Parameters
     ----------
@@ -632,8 +630,8 @@ class PairSums(Additive):
     spread
         Sum of w times the effective number of clusters among a person's members.
     by_pair
-        By pair: sum of w/m, A and B for every measure, and for those that decide the sum of
-        w (other − own)/m.
+        By pair: sum of w/m, A and B for every measure, then the sum of w (other − own)/m for
+        every measure.
     by_member
         By cluster of the pool's members: A and B for every measure.
     by_person
@@ -650,8 +648,8 @@ class PairSums(Additive):
     halves: bool
     undecided: Reason | None
     first: Float[np.ndarray, "4 k 3"]
-    second: Float[np.ndarray, "4 k 3 3"]
-    fourth: Float[np.ndarray, "4 k 6 6"]
+    second: Float[np.ndarray, "4 d 3 3"]
+    fourth: Float[np.ndarray, "4 d 6 6"]
     contrast: Float[np.ndarray, " 4"]
     spread: Float[np.ndarray, " 4"]
     by_pair: SparseSums
@@ -685,28 +683,37 @@ class PairSums(Additive):
         use = self.by_pair.parts(parts).values[:, 0] / total
         enough = self.redrawn_kept[:, parts].sum(axis=1) >= LEAST_REDRAWN_PEOPLE
         w, other, own = self.redrawn[enough][:, parts, measure].sum(axis=1).T
-        pairs, second = self._pairs(parts, measure), self.second[parts, measure].sum(axis=0)
         clustered = len(self.by_person.index) > 0
-        people_powers = EvenPowers(kept, second, self.fourth[parts, measure].sum(axis=0))
-        if self.halves or clustered:
-            units = self.by_person.parts(parts)
-            units = SparseSums(units.index, units.values[:, [0, 1 + 2 * measure, 2 + 2 * measure]])
-            if self.halves:
-                units += SparseSums(pairs.index, np.insert(pairs.values, 0, 0.0, axis=1))
-            people_powers = EvenPowers.from_rows(units.values)
+        people_powers, pairs = self._powers(parts, measure)
         estimate = TwoWay(
             own=float(first[2]) / total,
             other=float(first[1]) / total,
             kappa=float(self.contrast[parts].sum()) / total,
             redrawn=(other - own) / w,
-            n=total**2 / float(second[0, 0]) if self.weighted else kept,
+            n=total**2 / float(self.second[parts, 0, 0, 0].sum()) if self.weighted else kept,
             total=total,
             people=people_powers,
-            pairs=None if self.halves else EvenPowers.from_rows(pairs.values),
+            pairs=pairs,
             exact_degrees=not (self.weighted or self.halves or clustered),
             unit_interval=unit_interval,
         )
         return Compared(estimate, people, kept, self.pairs, float(1 / (use @ use)), self.undecided)
+
+    def _powers(self, parts: list[int], measure: int) -> tuple[EvenPowers, EvenPowers | None]:
+        """Return the powers of people, or of units, and of pairs; none of what is only shown."""
+        if measure >= self.second.shape[1]:
+            return EvenPowers.from_rows(np.zeros((0, 3))), None
+        pairs = self._pairs(parts, measure)
+        if not self.halves and not len(self.by_person.index):
+            second, fourth = (of[parts, measure].sum(axis=0) for of in (self.second, self.fourth))
+            people = EvenPowers(int(self.kept[parts].sum()), second, fourth)
+            return people, EvenPowers.from_rows(pairs.values)
+        units = self.by_person.parts(parts)
+        units = SparseSums(units.index, units.values[:, [0, 1 + 2 * measure, 2 + 2 * measure]])
+        if not self.halves:
+            return EvenPowers.from_rows(units.values), EvenPowers.from_rows(pairs.values)
+        units += SparseSums(pairs.index, np.insert(pairs.values, 0, 0.0, axis=1))
+        return EvenPowers.from_rows(units.values), None
 
     def _pairs(self, parts: list[int], measure: int) -> SparseSums:
         """Return A and B by pair, or by cluster of members."""
@@ -722,8 +729,7 @@ class PairSums(Additive):
         """Return w_q, the share of each pair in the difference D."""
         parts = self.parts(direction)
         total = self.first[parts, measure, 0].sum()
-        measures = self.first.shape[1]
-        return self.by_pair.parts(parts).values[:, 1 + 2 * measures + measure] / total
+        return self.by_pair.parts(parts).values[:, 1 + 2 * self.second.shape[1] + measure] / total
 
 
 def cluster_propensities(people: LocatedPeople) -> SparseSums:
