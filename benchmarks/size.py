@@ -8,6 +8,7 @@ while it runs. ``--write`` puts the counts into size.json, which a test holds th
 """
 
 import ast
+import functools
 import importlib
 import inspect
 import io
@@ -38,6 +39,7 @@ SILENT = (
 )
 
 
+@functools.cache
 def counts() -> dict[str, dict[str, int]]:
     """Return lines, lines of code and files of every folder."""
     found = {}

@@ -67,7 +67,9 @@ def runner(root: Path, folder: Path, **inputs: str) -> tuple[int, dict[str, str]
     return done.returncode, {name: value for name, _, value in pairs}, said + done.stderr
 
 
-@pytest.mark.parametrize(("unfair", "code"), [(2.0, 1), (0.0, 0)])
+@pytest.mark.parametrize(
+    ("unfair", "code"), [(2.0, 1), pytest.param(0.0, 0, marks=pytest.mark.slow)]
+)
 def test_the_step_fails_on_evidence_and_hands_over_verdict_and_report(root, tmp_path, unfair, code):
     for name, n, seed in (("test", 1500, 3), ("pool", 3000, 2)):
         csv.write_csv(table(n, seed, unfair), tmp_path / f"{name}.csv")

@@ -39,6 +39,7 @@ class Accepts(LogisticRegression):
         return self
 
 
+@pytest.mark.slow
 def test_a_search_finds_the_fairer_model_in_frames_and_arrays(people):
     x, y = people
     by_name = likewise.scorer(may_matter=["age"], protected="sex")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import xgboost
 
 WATCH = """
@@ -22,6 +23,7 @@ main()
 AVOIDED = ("torch", "matplotlib", "pandas", "polars", "lightgbm", "onnx", "ray")
 
 
+@pytest.mark.slow
 def test_an_audit_of_trees_loads_what_its_library_does_and_nothing_heavy_besides(tmp_path):
     rng = np.random.default_rng(0)
     sex, age, hours = rng.choice(["f", "m"], 300), rng.integers(20, 60, 300), rng.normal(size=300)

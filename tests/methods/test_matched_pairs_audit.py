@@ -243,6 +243,7 @@ def test_a_record_is_read_at_another_limit(found, tmp_path):
     assert again["verdict"] != "evidence"
 
 
+@pytest.mark.slow
 def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
     pool = people(1, 1500)
     monitor = likewise.Monitor.from_audit(found)

@@ -236,6 +236,7 @@ def test_a_key_in_the_address_is_sent_and_never_said(behave, server, x, monkeypa
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [True, False])
 def test_an_endpoint_that_changes_during_the_audit_gives_no_result_to_use(late, server, rng):
     import likewise

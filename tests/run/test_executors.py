@@ -181,6 +181,7 @@ print(threads(), *(n for run in (Inline(), Threads(2)) for _, n in run.map(Ask()
 """
 
 
+@pytest.mark.slow
 def test_libraries_of_a_worker_have_one_thread():
     for run in (Inline(), Threads(2), Processes(1)):
         for _, found in run.map(CountsThreads(), tasks(2)):

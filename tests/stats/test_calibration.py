@@ -41,6 +41,7 @@ QUICK = (
 """Lines that need no data and take seconds, with a promise in every population."""
 
 
+@pytest.mark.slow
 def test_promises_are_kept_where_they_were_attacked(root):
     # In a process of its own, where shapes are not checked: 15 seconds of one core, not 60.
     script = str(root / "benchmarks" / "calibration.py")
@@ -52,6 +53,7 @@ def test_promises_are_kept_where_they_were_attacked(root):
     assert promises >= 3 * len(QUICK)
 
 
+@pytest.mark.slow
 def test_weights_and_clusters_are_allowed_for(rng):
     for population, draw in designs.DESIGNS.items():
         samples = [draw(rng) for _ in range(60)]

@@ -27,6 +27,7 @@ def sample(rng, n, monotone=True):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("test", "runs", "monotone"),
     [
@@ -46,6 +47,7 @@ def test_a_model_at_the_tolerance_is_rejected_alpha_of_the_time(test, runs, mono
     assert rejections >= binom.ppf(0.0001, runs, 0.5 * test.alpha)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["hall", "paper"])
 def test_two_sided_intervals_hold_the_audit_value(interval, rng):
     test, runs, missed = LossRatioTest(DELTA, interval=interval), 1000, 0

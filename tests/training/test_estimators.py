@@ -110,6 +110,7 @@ def test_metadata_routing_passes_protected_attributes_and_weights_through_a_pipe
     np.testing.assert_array_equal(best.predict_proba(table[X]), search.predict_proba(table[X]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -134,6 +135,7 @@ def test_weights_say_whom_the_model_fits(estimator, table):
         np.testing.assert_allclose(without.predict_proba(x), alone.predict_proba(x), atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The least:likewise.errors.LikewiseWarning")
 def test_defaults_do_not_destroy_accuracy_and_say_what_they_chose():
     estimator = SenSRClassifier(max_iter=400, learning_rate=1e-3, random_state=0)

@@ -45,6 +45,7 @@ def found(tmp_path_factory):
     return result, people, folder
 
 
+@pytest.mark.slow
 def test_a_fairer_model_is_found_judged_and_written(found):
     result, people, folder = found
     verdicts = [one.verdict for one in (result.found, result.before, result.after)]
@@ -67,6 +68,7 @@ def test_a_fairer_model_is_found_judged_and_written(found):
     assert max(len(line) for line in text.splitlines()[4:]) <= 80
 
 
+@pytest.mark.slow
 def test_the_sentence_names_the_rule_and_the_text_whom_each_result_is_about(found, tmp_path):
     result, _, folder = found
     unmoved = compare({"given": result.before, "chosen": result.before})
@@ -104,6 +106,7 @@ def test_where_nothing_is_wrong_nothing_is_changed(kind):
         assert result.model is model
 
 
+@pytest.mark.slow
 def test_tables_are_read_as_the_settings_say_and_clusters_stay_whole(tmp_path):
     model, people = fitted(LogisticRegression(), effect=1.0), applicants(1600, 3, 0.8)
     years = np.where(people["sex"] == "f", 50, 30) + np.arange(1600) % 10
@@ -122,6 +125,7 @@ def test_tables_are_read_as_the_settings_say_and_clusters_stay_whole(tmp_path):
     assert result.before.record.data.n % 2 == 0
 
 
+@pytest.mark.slow
 def test_a_model_of_encoded_features_is_improved_by_a_reference_sample_of_ones_own():
     train, people, pool = applicants(1500, 1, 1), applicants(1600, 3, 0.8), applicants(1000, 4, 0.8)
     encoder = Encoder.fit(train[X])
