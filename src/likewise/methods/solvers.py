@@ -131,6 +131,13 @@ EXPONENTIAL_EULER = Solver(functools.partial(_adams, lines=False), 1, evaluation
 Its steps are less exact where N is smooth, but near a kink, where N jumps to and fro, a line would
 carry every jump on, and a constant does not. So its error falls evenly with the step."""
 
+SOLVERS = {
+    "euler": EULER,
+    "rk4": RK4,
+    "exponential": ADAMS,
+    "exponential_euler": EXPONENTIAL_EULER,
+}
+
 
 def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
     r"""Return :math:`\varphi_k(z) = {}_1F_1(1; k+1; z)/k!`, with :math:`\varphi_0 = e^z`."""
