@@ -164,9 +164,8 @@ class QuadraticMetric(QuadraticForm):
 
     @override
     def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
-        v = x - x0
-        along = v @ self.eigenvectors.astype(v.dtype, copy=False)
-        return (np.square(along) * self.eigenvalues.astype(v.dtype, copy=False)).sum(axis=1)
+        along = (x - x0) @ self.eigenvectors
+        return (np.square(along) * self.eigenvalues).sum(axis=1)
 
     @property
     @override
@@ -175,8 +174,7 @@ class QuadraticMetric(QuadraticForm):
 
     @override
     def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
-        vectors = self.eigenvectors.astype(v.dtype, copy=False)
-        return ((v @ vectors) * f(self.eigenvalues.astype(v.dtype, copy=False))) @ vectors.T
+        return ((v @ self.eigenvectors) * f(self.eigenvalues)) @ self.eigenvectors.T
 
     def __repr__(self) -> str:
         return _describe("Quadratic fair metric", len(self.free), self.free, self.features)
@@ -244,12 +242,11 @@ class ProjectionMetric(QuadraticForm):
 
     @override
     def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
-        at_zero, at_one = f(np.array([0.0, 1.0], dtype=v.dtype))
+        at_zero, at_one = f(np.array([0.0, 1.0]))
         return at_one * v + (at_zero - at_one) * (v - self._priced(v))
 
     def _priced(self, v: Rows) -> Rows:
-        free = self.free.astype(v.dtype, copy=False)
-        return v - (v @ free.T) @ free
+        return v - (v @ self.free.T) @ self.free
 
     def without(self, direction: int) -> "ProjectionMetric":
         """Return the metric with one free direction less."""
