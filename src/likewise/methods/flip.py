@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -63,7 +63,7 @@ class Flip(UnfairMap):
 
     @override
     def learned(
-        self, people: AuditData, front: Front | None, traits: Mapping[str, Sequence[Any]]
+        self, people: AuditData, front: Front | None, traits: Mapping[str, Collection[Any]]
     ) -> "Flip":
         if self.values is not None:
             return self
@@ -153,6 +153,5 @@ class BoundFlip:
         for name, value in columns.items():
             column = pa.repeat(pa.scalar(value, type=table.schema.field(name).type), len(table))
             table = table.set_column(table.column_names.index(name), name, column)
-        found = self.model.front(table)
-        encoded = found[0] if isinstance(found, tuple) else found
-        return np.ascontiguousarray(encoded, dtype=np.float64)
+        features, _ = self.model.front(table)
+        return np.ascontiguousarray(features, dtype=np.float64)
