@@ -130,8 +130,8 @@ class BoundFlip:
             swapped = [self._swapped(x0, rows, chosen) for chosen in combinations]
             x = np.stack([x0[rows], *swapped], axis=1)
             loss = candidate_losses(self.model, x, y[rows])
-            place, moves = worst_candidate(loss[:, 0], loss)
-            parts.append(np.where(moves[:, None], x[np.arange(len(x)), place], x0[rows]))
+            place, _ = worst_candidate(loss[:, 0], loss)
+            parts.append(x[np.arange(len(x)), place])
         status = np.zeros(len(x0), dtype=np.int64)
         return Moved(np.concatenate(parts), status, len(combinations) + 1)
 

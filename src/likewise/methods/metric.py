@@ -546,17 +546,12 @@ def _quadratic_form(given: FairMetric, x: Rows, x0: Rows) -> Float[np.ndarray, "
     if d > 200:
         return None
     scale = np.maximum(x.std(axis=0), 1e-6)
-    j, k = np.triu_indices(d)
-    base = np.repeat(x.mean(axis=0, keepdims=True), len(j), axis=0)
-    moved = base.copy()
-    rows = np.arange(len(j))
-    moved[rows, j] += scale[j]
-    moved[rows, k] += np.where(j == k, 0.0, scale[k])
-    values = given.squared_distance(moved, base)
-    sigma = np.zeros((d, d))
-    sigma[j, k] = sigma[k, j] = values
-    own = np.diag(sigma).copy()
-    sigma = np.where(np.eye(d) > 0, sigma, (sigma - own[:, None] - own[None, :]) / 2)
+    step = np.diag(scale)
+    base = np.repeat(x.mean(axis=0, keepdims=True), d * d, axis=0)
+    moved = base + (step[:, None] + step).reshape(d * d, d)
+    values = given.squared_distance(moved, base).reshape(d, d)
+    own = np.diag(values) / 4
+    sigma = (values - own[:, None] - own) / 2
     sigma = np.where(np.abs(sigma) <= 1e-12 * own.max(initial=0.0), 0.0, sigma)
     sigma /= np.multiply.outer(scale, scale)
     expected = np.einsum("nd,de,ne->n", x - x0, sigma, x - x0)
