@@ -11,10 +11,10 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, InvalidSettings
-from likewise.methods.flow_field import Coordinates, FlowField, GeneralField, PenalisedField
+from likewise.methods.flow_field import Coordinates, GeneralField, PenalisedField
 from likewise.methods.metric import FairMetric, QuadraticForm
 from likewise.methods.network_gradient import FirstLayerCoordinates, NetworkField, PlainNetwork
-from likewise.methods.solvers import SOLVERS, Solver, Steps, integrate
+from likewise.methods.solvers import SOLVERS, SemilinearField, Solver, Steps, integrate
 from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
 from likewise.models.base import Model
 from likewise.outcomes import Status
@@ -23,7 +23,7 @@ SolverName = Literal["auto", "euler", "rk4", "exponential", "exponential_euler"]
 
 EXPLICIT = ("euler", "rk4")
 
-FieldOf = Callable[[np.ndarray, np.ndarray], FlowField]
+FieldOf = Callable[[np.ndarray, np.ndarray], SemilinearField]
 """Returns the field of some people, given where they start and their labels."""
 
 DEFAULT_STEPS = 32

@@ -18,8 +18,8 @@ from numpy.typing import DTypeLike
 from typing_extensions import override
 
 from likewise.loss import Loss
-from likewise.methods.flow_field import Coordinates, FlowField
-from likewise.methods.solvers import State
+from likewise.methods.flow_field import Coordinates
+from likewise.methods.solvers import SemilinearField, State
 from likewise.models.base import Affine, Model
 
 THIN_ROWS = 3  # so many rows are multiplied faster one by one
@@ -194,7 +194,7 @@ class FirstLayerCoordinates:
 
 
 @final
-class NetworkField(FlowField):
+class NetworkField(SemilinearField):
     """The field for a plain network."""
 
     def __init__(

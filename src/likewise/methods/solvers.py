@@ -32,6 +32,10 @@ class SemilinearField(abc.ABC):
     def nonlinear(self, x: State, out: State) -> None:
         """Write :math:`N(x)` to ``out``, person by person; ``out`` may be ``x``."""
 
+    def displacement(self, state: State) -> Float[np.ndarray, "n d"]:
+        """Return how far from the start a state stands for: itself, unless coordinates change."""
+        return state.T
+
 
 @dataclasses.dataclass(frozen=True)
 class Solver:
@@ -198,12 +202,7 @@ class Solution:
     evaluations: int
 
 
-def integrate(
-    field: SemilinearField,
-    x0: State,
-    steps: Steps,
-    solver: Solver,
-) -> Solution:
+def integrate(field: SemilinearField, x0: State, steps: Steps, solver: Solver) -> Solution:
     r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, person by person."""
     finite = np.ones(x0.shape[1], dtype=bool)
     lost = False
