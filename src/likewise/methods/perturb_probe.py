@@ -75,7 +75,7 @@ class PerturbProbe:
             x[filled_up],
             y[filled_up],
             n=len(rows),
-            before=before if len(rows) == len(x) else before.take(rows),
+            before=before.take(rows),
             keeps_start=self.map.keeps_start,
         )
         outcomes = dataclasses.replace(
