@@ -158,9 +158,8 @@ def _flow(
     """Return Euler's method with these steps; warn where they are unstable."""
     if isinstance(steps, int | np.integer):
         return GradientFlow.paper(lam=lam, step=step, n_steps=int(steps))
-    given = tuple(float(one) for one in steps)
-    flow = GradientFlow(lam=lam, solver="euler", steps=given, unstable=True)
-    stiffness = flow.rate(metric) * max(given)
+    flow = GradientFlow(lam=lam, solver="euler", steps=tuple(steps), unstable=True)
+    stiffness = flow.rate(metric) * max(flow.grid(metric))
     if stiffness >= 2:
         said = (
             f"The longest step gives 2λη = {stiffness:.3g}, and Euler's method is unstable from 2 "

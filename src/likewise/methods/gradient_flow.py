@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, cast, final
 
 import numpy as np
@@ -70,17 +70,19 @@ class GradientFlow(UnfairMap):
     lam: float = 50.0
     time: float = 5.0
     solver: SolverName = "auto"
-    steps: int | Steps | None = None
+    steps: int | Sequence[float] | None = None
     free_only: bool = False
     unstable: bool = False
     dtype: np.dtype[Any] = dataclasses.field(default=np.dtype(float), init=False, repr=False)
     """What people's places are computed in: float32 (`single`) where that was seen to be enough."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, tuple):
-            if not self.steps or not all(0 < h < math.inf for h in self.steps):
+        if not isinstance(self.steps, int | np.integer | None):
+            steps = tuple(map(float, self.steps))
+            if not steps or not all(0 < h < math.inf for h in steps):
                 raise InvalidSettings("Steps must be positive numbers, at least one of them.")
-            object.__setattr__(self, "time", math.fsum(self.steps))
+            object.__setattr__(self, "steps", steps)
+            object.__setattr__(self, "time", math.fsum(steps))
         elif self.steps is not None and self.steps < 1:
             raise InvalidSettings(f"There must be at least one step, not {self.steps}.")
         for word, value in (("lam (λ)", self.lam), ("time", self.time)):
@@ -129,13 +131,11 @@ class GradientFlow(UnfairMap):
 
     def grid(self, metric: FairMetric) -> Steps:
         """Return the steps that are taken with ``metric``."""
-        if isinstance(self.steps, tuple):
-            return self.steps
         n = self.steps
         if n is None:
             stiff = self.method(metric) in EXPLICIT
             n = max(math.ceil(self.time * self.rate(metric)) if stiff else 0, DEFAULT_STEPS)
-        return (self.time / n,) * n
+        return (self.time / n,) * n if isinstance(n, int | np.integer) else tuple(n)
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
