@@ -172,7 +172,7 @@ def given_as(metric):
     ("make", "message"),
     [
         (lambda: QuadraticMetric(np.diag([1.0, -0.5])), r"negative eigenvalue \(-0.5\)"),
-        (lambda: QuadraticMetric(np.array([[1, 0.5], [0, 1]])), "not symmetric .* up to 0.5"),
+        (given_as(np.eye(3) + 0.5 * np.eye(3, k=1)), "not symmetric .* up to 0.5"),
         (lambda: QuadraticMetric(np.ones((2, 3))), "square, not 2 × 3"),
         (lambda: QuadraticMetric(np.full((2, 2), np.nan)), "4 entries that are not finite"),
         (lambda: ProjectionMetric(np.array([[2.0, 0.0]])), r"off by 3\).*ignoring"),

@@ -497,8 +497,11 @@ def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
                 f"A metric given as numbers is a {d} × {d} matrix, or one row of {d} for each "
                 f"direction that costs nothing, not {shape}. For weights, give a diagonal matrix."
             )
-        square = len(matrix) == len(names) and np.allclose(matrix, matrix.T)
-        return QuadraticMetric(matrix, names) if square else ignoring(matrix, names)
+        # Along independent directions in every dimension all people would be alike: it is a matrix.
+        square = len(matrix) == len(names)
+        if square and (np.allclose(matrix, matrix.T) or len(span(matrix)) == len(names)):
+            return QuadraticMetric(matrix, names)
+        return ignoring(matrix, names)
     if given.quadratic:
         return given
     some = np.ascontiguousarray(x[np.linspace(0, len(x) - 1, min(len(x), 64)).astype(int)])
