@@ -1,4 +1,4 @@
-"""Swaps of the protected value itself, where the model sees it."""
+"""Attribute flipping: the protected value itself is swapped, where the model sees it."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""The gradient flow of the paper: uphill in the loss, at a price for moving away."""
+"""The gradient flow of the paper: ascent on the loss, less a penalty on the fair distance."""
 
 import dataclasses
 import functools

@@ -232,7 +232,7 @@ class ProjectionMetric(QuadraticForm):
     @override
     def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
         # Not |v|² − |Qv|²: that cancels, even below zero, after a long move along Q.
-        return np.square(self._priced(x - x0)).sum(axis=1)
+        return np.square(self._projected(x - x0)).sum(axis=1)
 
     @property
     @override
@@ -243,9 +243,9 @@ class ProjectionMetric(QuadraticForm):
     @override
     def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
         at_zero, at_one = f(np.array([0.0, 1.0]))
-        return at_one * v + (at_zero - at_one) * (v - self._priced(v))
+        return at_one * v + (at_zero - at_one) * (v - self._projected(v))
 
-    def _priced(self, v: Rows) -> Rows:
+    def _projected(self, v: Rows) -> Rows:
         return v - (v @ self.free.T) @ self.free
 
     def without(self, direction: int) -> "ProjectionMetric":

@@ -1,4 +1,4 @@
-"""What became of people: losses and decisions before and after a map, as outcomes."""
+"""Outcomes of people: losses and decisions before and after a map."""
 
 import dataclasses
 from typing import NamedTuple
