@@ -158,15 +158,15 @@ def _flow(
     """Return Euler's method with these steps; warn where they are unstable."""
     if isinstance(steps, int | np.integer):
         return GradientFlow.paper(lam=lam, step=step, n_steps=int(steps))
-    given = tuple(float(one) for one in steps)
-    stiffness = 2 * lam * getattr(metric, "largest_eigenvalue", 0.0) * max(given, default=0.0)
+    flow = GradientFlow(lam=lam, solver="euler", steps=tuple(steps), unstable=True)
+    stiffness = flow.rate(metric) * max(flow.grid(metric))
     if stiffness >= 2:
         said = (
             f"The longest step gives 2λη = {stiffness:.3g}, and Euler's method is unstable from 2 "
             "on. The paper's simulation begins so; its later steps damp what that leaves."
         )
         warnings.warn(said, StatisticalWarning, stacklevel=3)
-    return GradientFlow(lam=lam, solver="euler", steps=given, unstable=True)
+    return flow
 
 
 def _array(values: Any) -> Shaped[np.ndarray, "..."]:

@@ -101,19 +101,23 @@ class Outcomes:
 
     def take(self, rows: Shaped[np.ndarray, " m"]) -> "Outcomes":
         """Return the people at ``rows`` (indices or a boolean mask)."""
-        return self._with({name: values[rows] for name, values in self._columns().items()})
+        columns = {name: values[rows] for name, values in self._columns().items()}
+        return self._from_columns(columns, self.about)
 
     @classmethod
     def concat(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
         """Join outcomes of several blocks, in the order given."""
         columns = [part._columns() for part in parts]
         joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
-        return parts[0]._with(joined)
+        return cls._from_columns(joined, parts[0].about)
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table with one row a person: every test can be repeated from it."""
         columns = {
-            name: pa.array(values.tolist()) if values.dtype.kind == "O" else pa.array(values)
+            # Text, even where nobody's attribute is known.
+            name: pa.array(values.tolist(), pa.string() if name.startswith("group:") else None)
+            if values.dtype.kind == "O"
+            else pa.array(values)
             for name, values in self._columns().items()
         }
         about = json.dumps({"format": FORMAT, **self.about}, default=str)
@@ -146,18 +150,20 @@ class Outcomes:
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds no numbers.")
             if pa.types.is_nested(table.schema.field(name).type):
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds lists.")
-        own: dict[str, Any] = {name: columns[name] for name in COLUMNS[:10]}
-        return cls(**own, about={**about, **provenance(table)})._with(columns)
+        return cls._from_columns(columns, {**about, **provenance(table)})
 
     def _columns(self) -> dict[str, Shaped[np.ndarray, " n"]]:
         flat = {name: getattr(self, name) for name in COLUMNS if getattr(self, name) is not None}
         return flat | {f"group:{name}": values for name, values in self.groups.items()}
 
-    def _with(self, columns: Mapping[str, Shaped[np.ndarray, " n"]]) -> "Outcomes":
+    @classmethod
+    def _from_columns(
+        cls, columns: Mapping[str, Shaped[np.ndarray, " n"]], about: Mapping[str, Any]
+    ) -> "Outcomes":
         own: dict[str, Any] = {name: columns[name] for name in COLUMNS if name in columns}
         groups = {name: values for name, values in columns.items() if name.startswith("group:")}
         own["groups"] = {name.removeprefix("group:"): values for name, values in groups.items()}
-        return dataclasses.replace(self, **own)
+        return cls(**own, about=about)
 
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Outcomes))[:12]

@@ -12,10 +12,11 @@ from torch import nn
 import likewise
 from certificate import Audit
 from likewise.methods import numerical_error
-from likewise.methods.gradient_flow import SOLVERS, GradientFlow
+from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import ignoring
 from likewise.methods.numerical_error import MIN_STEPS, SAMPLE_PART, choose_steps
 from likewise.methods.observe import observe
+from likewise.methods.solvers import SOLVERS
 from likewise.models import as_model
 
 pytestmark = pytest.mark.slow

@@ -117,21 +117,30 @@ def decide_with_groups(
 
 def choose_tests(
     settings: Settings, card: ModelCard, *, trust: bool = False
-) -> dict[str, RatioTest]:
-    """Return the tests to run: those named, or those for the task."""
-    names = settings.tests.run
+) -> tuple[dict[str, RatioTest], Settings]:
+    """Return the tests to run, those named or those for the task; and settings that note them."""
+    names, interval = settings.tests.run, settings.decide.interval
     if names == "auto":
         names = ("error_rate_ratio",) if card.decisions else _USUAL[card.task]
-    shared = _shared_parameters(settings)
+    shared = {name: getattr(settings, name) for name in ("delta", "alpha", "cap", "seed")}
     tests = {}
     for name in names:
-        cls = TESTS.find(name, trust=trust)
-        knows = settings.decide.interval in cls.intervals
-        interval = {"interval": settings.decide.interval} if knows else {}
+        knows = interval in TESTS.find(name, trust=trust).intervals
+        own = shared | {"interval": interval} if knows else shared
         choice = Choice.model_validate({"name": name, **settings.tests.params(name)})
-        test = make(TESTS, choice, trust=trust, shared=shared | interval)
+        test = make(TESTS, choice, trust=trust, shared=own)
         tests[test.name] = test
-    return tests
+    shared["interval"] = interval
+    sections = {
+        TESTS.name_of(type(test)): {
+            name: value
+            for name, value in note(TESTS, test).params.items()
+            if name not in shared or shared[name] != value
+        }
+        for test in tests.values()
+    }
+    run = "auto" if tuple(sections) == _USUAL[card.task] else list(sections)
+    return tests, settings.changed(tests={"run": run, **sections})
 
 
 _USUAL = {
@@ -173,26 +182,6 @@ def deciding_test(
     rates = card.output == "probabilities" or map in ("reach", "flip")
     usual = "error_rate_ratio" if rates else "loss_ratio"
     return usual if usual in tests else next(iter(tests))
-
-
-def note_tests(settings: Settings, tests: Mapping[str, RatioTest], task: str) -> Settings:
-    """Return the settings with the tests as they are run, and nothing left open."""
-    shared = _shared_parameters(settings) | {"interval": settings.decide.interval}
-    sections = {
-        TESTS.name_of(type(test)): {
-            name: value
-            for name, value in note(TESTS, test).params.items()
-            if name not in shared or shared[name] != value
-        }
-        for test in tests.values()
-    }
-    run = "auto" if tuple(sections) == _USUAL[task] else list(sections)
-    return settings.changed(tests={"run": run, **sections})
-
-
-def _shared_parameters(settings: Settings) -> dict[str, Any]:
-    """Return what the settings say to all tests that have such a parameter."""
-    return {name: getattr(settings, name) for name in ("delta", "alpha", "cap", "seed")}
 
 
 FEW_ERRORS = 5

@@ -1,9 +1,9 @@
-"""Swaps of the protected value itself, where the model sees it."""
+"""Attribute flipping: the protected value itself is swapped, where the model sees it."""
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -63,7 +63,7 @@ class Flip(UnfairMap):
 
     @override
     def learned(
-        self, people: AuditData, front: Front | None, traits: Mapping[str, Sequence[Any]]
+        self, people: AuditData, front: Front | None, traits: Mapping[str, Collection[Any]]
     ) -> "Flip":
         if self.values is not None:
             return self
@@ -130,8 +130,8 @@ class BoundFlip:
             swapped = [self._swapped(x0, rows, chosen) for chosen in combinations]
             x = np.stack([x0[rows], *swapped], axis=1)
             loss = candidate_losses(self.model, x, y[rows])
-            place, moves = worst_candidate(loss[:, 0], loss)
-            parts.append(np.where(moves[:, None], x[np.arange(len(x)), place], x0[rows]))
+            place, _ = worst_candidate(loss[:, 0], loss)
+            parts.append(x[np.arange(len(x)), place])
         status = np.zeros(len(x0), dtype=np.int64)
         return Moved(np.concatenate(parts), status, len(combinations) + 1)
 
@@ -153,6 +153,5 @@ class BoundFlip:
         for name, value in columns.items():
             column = pa.repeat(pa.scalar(value, type=table.schema.field(name).type), len(table))
             table = table.set_column(table.column_names.index(name), name, column)
-        found = self.model.front(table)
-        encoded = found[0] if isinstance(found, tuple) else found
-        return np.ascontiguousarray(encoded, dtype=np.float64)
+        features, _ = self.model.front(table)
+        return np.ascontiguousarray(features, dtype=np.float64)

@@ -1,10 +1,10 @@
-"""The field of the flow, in coordinates where the penalty acts on each number by itself.
+r"""The field of the flow, in coordinates where the penalty acts on each number by itself.
 
-The flow is computed as a displacement from the start. In these coordinates the penalty's pull is
-a rate for each of them, zero along free directions, and exponential solvers treat it exactly.
+Equation (6), :math:`\nabla\{\ell(f(x), y) - \lambda d_x^2(x, x_0)\}`, is followed as a displacement
+from the start. In these coordinates the penalty's pull is a rate for each of them, zero along free
+directions, and exponential solvers treat it exactly.
 """
 
-import abc
 import dataclasses
 from typing import final
 
@@ -61,16 +61,8 @@ class Coordinates:
         return state[:d].T + state[d:].T @ self.directions
 
 
-class FlowField(SemilinearField):
-    r"""Equation (6), :math:`\nabla\{\ell(f(x), y) - \lambda d_x^2(x, x_0)\}`, of a displacement."""
-
-    @abc.abstractmethod
-    def displacement(self, state: State) -> Rows:
-        """Return how far from the start a state stands for."""
-
-
 @final
-class GeneralField(FlowField):
+class GeneralField(SemilinearField):
     """The field for any model with a gradient and any quadratic metric."""
 
     def __init__(
@@ -90,7 +82,7 @@ class GeneralField(FlowField):
 
 
 @final
-class PenalisedField(FlowField):
+class PenalisedField(SemilinearField):
     """The field for any metric: the penalty is taken along with the gradient."""
 
     def __init__(
@@ -98,10 +90,6 @@ class PenalisedField(FlowField):
     ) -> None:
         self.model, self.metric, self.lam, self.x0, self.y = model, metric, lam, x0, y
         self.rates = np.zeros(x0.shape[1], dtype=x0.dtype)
-
-    @override
-    def displacement(self, state: State) -> Rows:
-        return state.T
 
     @override
     def nonlinear(self, x: State, out: State) -> None:

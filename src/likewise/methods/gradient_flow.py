@@ -1,7 +1,9 @@
-"""The gradient flow of the paper: uphill in the loss, at a price for moving away."""
+"""The gradient flow of the paper: ascent on the loss, less a penalty on the fair distance."""
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, cast, final
 
 import numpy as np
@@ -9,31 +11,20 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, InvalidSettings
-from likewise.methods.flow_field import Coordinates, FlowField, GeneralField, PenalisedField
+from likewise.methods.flow_field import Coordinates, GeneralField, PenalisedField
 from likewise.methods.metric import FairMetric, QuadraticForm
 from likewise.methods.network_gradient import FirstLayerCoordinates, NetworkField, PlainNetwork
-from likewise.methods.solvers import (
-    ADAMS,
-    EULER,
-    EXPONENTIAL_EULER,
-    RK4,
-    Solver,
-    Steps,
-    integrate,
-)
+from likewise.methods.solvers import SOLVERS, SemilinearField, Solver, Steps, integrate
 from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
 from likewise.models.base import Model
 from likewise.outcomes import Status
 
 SolverName = Literal["auto", "euler", "rk4", "exponential", "exponential_euler"]
 
-SOLVERS: dict[str, Solver] = {
-    "euler": EULER,
-    "rk4": RK4,
-    "exponential": ADAMS,
-    "exponential_euler": EXPONENTIAL_EULER,
-}
 EXPLICIT = ("euler", "rk4")
+
+FieldOf = Callable[[np.ndarray, np.ndarray], SemilinearField]
+"""Returns the field of some people, given where they start and their labels."""
 
 DEFAULT_STEPS = 32
 """Steps of a solver without a stability limit, where nobody asked for an accurate number."""
@@ -79,17 +70,19 @@ class GradientFlow(UnfairMap):
     lam: float = 50.0
     time: float = 5.0
     solver: SolverName = "auto"
-    steps: int | Steps | None = None
+    steps: int | Sequence[float] | None = None
     free_only: bool = False
     unstable: bool = False
     dtype: np.dtype[Any] = dataclasses.field(default=np.dtype(float), init=False, repr=False)
     """What people's places are computed in: float32 (`single`) where that was seen to be enough."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, tuple):
-            if not self.steps or not all(0 < h < math.inf for h in self.steps):
+        if not isinstance(self.steps, int | np.integer | None):
+            steps = tuple(map(float, self.steps))
+            if not steps or not all(0 < h < math.inf for h in steps):
                 raise InvalidSettings("Steps must be positive numbers, at least one of them.")
-            object.__setattr__(self, "time", math.fsum(self.steps))
+            object.__setattr__(self, "steps", steps)
+            object.__setattr__(self, "time", math.fsum(steps))
         elif self.steps is not None and self.steps < 1:
             raise InvalidSettings(f"There must be at least one step, not {self.steps}.")
         for word, value in (("lam (λ)", self.lam), ("time", self.time)):
@@ -138,13 +131,11 @@ class GradientFlow(UnfairMap):
 
     def grid(self, metric: FairMetric) -> Steps:
         """Return the steps that are taken with ``metric``."""
-        if isinstance(self.steps, tuple):
-            return self.steps
         n = self.steps
         if n is None:
             stiff = self.method(metric) in EXPLICIT
             n = max(math.ceil(self.time * self.rate(metric)) if stiff else 0, DEFAULT_STEPS)
-        return (self.time / n,) * n
+        return (self.time / n,) * n if isinstance(n, int | np.integer) else tuple(n)
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
@@ -161,7 +152,8 @@ class GradientFlow(UnfairMap):
                 raise InvalidSettings(f"The solver {solver!r} needs a quadratic metric. Use 'rk4'.")
             if type(metric).gradient is FairMetric.gradient:
                 metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
-            return BoundFlow(self, model, metric, SOLVERS[solver], steps)
+            penalised = functools.partial(PenalisedField, model, metric, self.lam)
+            return BoundFlow(penalised, SOLVERS[solver], steps, self.dtype)
         metric = cast(QuadraticForm, metric)
         stiffness = self.rate(metric) * max(steps)
         if solver in EXPLICIT and not self.unstable and stiffness >= 2:
@@ -173,8 +165,11 @@ class GradientFlow(UnfairMap):
         lam = math.inf if self.free_only else self.lam
         coordinates = Coordinates.from_metric(metric, lam, self.dtype)
         network = PlainNetwork.from_model(model, self.dtype)
-        first = network and FirstLayerCoordinates.from_coordinates(network, coordinates)
-        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, first)
+        field: FieldOf = functools.partial(GeneralField, model, coordinates)
+        if network is not None:
+            first = FirstLayerCoordinates.from_coordinates(network, coordinates)
+            field = functools.partial(NetworkField, first)
+        return BoundFlow(field, SOLVERS[solver], steps, self.dtype)
 
     def with_penalty(self, lam: float) -> "GradientFlow":
         """Return the flow with another penalty."""
@@ -185,29 +180,18 @@ class GradientFlow(UnfairMap):
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class BoundFlow:
-    """A gradient flow made ready for one model and one metric."""
+    """A gradient flow made ready for one model and one metric, computed in some precision."""
 
-    flow: GradientFlow
-    model: Model
-    metric: FairMetric
+    field: FieldOf
     solver: Solver
     steps: Steps
-    coordinates: Coordinates | None = None
-    first: FirstLayerCoordinates | None = None
+    dtype: np.dtype[Any]
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
-        start = x0.astype(self.flow.dtype, copy=False)
-        field = self._field(start, y)
+        field = self.field(x0.astype(self.dtype, copy=False), y)
         still = np.zeros((len(field.rates), len(x0)), dtype=field.rates.dtype)
         path = integrate(field, still, self.steps, self.solver)
         x = x0 + field.displacement(path.x)
         status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
         return Moved(x, status, path.evaluations)
-
-    def _field(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> FlowField:
-        if self.coordinates is None:
-            return PenalisedField(self.model, self.metric, self.flow.lam, x0, y)
-        if self.first is None:
-            return GeneralField(self.model, self.coordinates, x0, y)
-        return NetworkField(self.first, x0, y)

@@ -75,10 +75,7 @@ def with_refitted(
         parts = [test.evidence(part.tally) for part in found]
         before = judgement.evidence[name]
         after = evidence[name] = with_jackknife(
-            before,
-            parts,
-            separate=not method.same_sample,
-            directions=len(method.metric.free),
+            before, parts, separate=not method.same_sample, directions=len(method.metric.free)
         )
         verdict = after.result(test.delta, test.alpha)
         records[name] = JackknifeRecord(

@@ -164,9 +164,8 @@ class QuadraticMetric(QuadraticForm):
 
     @override
     def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
-        v = x - x0
-        along = v @ self.eigenvectors.astype(v.dtype, copy=False)
-        return (np.square(along) * self.eigenvalues.astype(v.dtype, copy=False)).sum(axis=1)
+        along = (x - x0) @ self.eigenvectors
+        return (np.square(along) * self.eigenvalues).sum(axis=1)
 
     @property
     @override
@@ -175,8 +174,7 @@ class QuadraticMetric(QuadraticForm):
 
     @override
     def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
-        vectors = self.eigenvectors.astype(v.dtype, copy=False)
-        return ((v @ vectors) * f(self.eigenvalues.astype(v.dtype, copy=False))) @ vectors.T
+        return ((v @ self.eigenvectors) * f(self.eigenvalues)) @ self.eigenvectors.T
 
     def __repr__(self) -> str:
         return _describe("Quadratic fair metric", len(self.free), self.free, self.features)
@@ -234,7 +232,7 @@ class ProjectionMetric(QuadraticForm):
     @override
     def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
         # Not |v|² − |Qv|²: that cancels, even below zero, after a long move along Q.
-        return np.square(self._priced(x - x0)).sum(axis=1)
+        return np.square(self._projected(x - x0)).sum(axis=1)
 
     @property
     @override
@@ -244,12 +242,11 @@ class ProjectionMetric(QuadraticForm):
 
     @override
     def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
-        at_zero, at_one = f(np.array([0.0, 1.0], dtype=v.dtype))
-        return at_one * v + (at_zero - at_one) * (v - self._priced(v))
+        at_zero, at_one = f(np.array([0.0, 1.0]))
+        return at_one * v + (at_zero - at_one) * (v - self._projected(v))
 
-    def _priced(self, v: Rows) -> Rows:
-        free = self.free.astype(v.dtype, copy=False)
-        return v - (v @ free.T) @ free
+    def _projected(self, v: Rows) -> Rows:
+        return v - (v @ self.free.T) @ self.free
 
     def without(self, direction: int) -> "ProjectionMetric":
         """Return the metric with one free direction less."""
@@ -500,8 +497,11 @@ def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
                 f"A metric given as numbers is a {d} × {d} matrix, or one row of {d} for each "
                 f"direction that costs nothing, not {shape}. For weights, give a diagonal matrix."
             )
-        square = len(matrix) == len(names) and np.allclose(matrix, matrix.T)
-        return QuadraticMetric(matrix, names) if square else ignoring(matrix, names)
+        # Along independent directions in every dimension all people would be alike: it is a matrix.
+        square = len(matrix) == len(names)
+        if square and (np.allclose(matrix, matrix.T) or len(span(matrix)) == len(names)):
+            return QuadraticMetric(matrix, names)
+        return ignoring(matrix, names)
     if given.quadratic:
         return given
     some = np.ascontiguousarray(x[np.linspace(0, len(x) - 1, min(len(x), 64)).astype(int)])
@@ -549,17 +549,12 @@ def _quadratic_form(given: FairMetric, x: Rows, x0: Rows) -> Float[np.ndarray, "
     if d > 200:
         return None
     scale = np.maximum(x.std(axis=0), 1e-6)
-    j, k = np.triu_indices(d)
-    base = np.repeat(x.mean(axis=0, keepdims=True), len(j), axis=0)
-    moved = base.copy()
-    rows = np.arange(len(j))
-    moved[rows, j] += scale[j]
-    moved[rows, k] += np.where(j == k, 0.0, scale[k])
-    values = given.squared_distance(moved, base)
-    sigma = np.zeros((d, d))
-    sigma[j, k] = sigma[k, j] = values
-    own = np.diag(sigma).copy()
-    sigma = np.where(np.eye(d) > 0, sigma, (sigma - own[:, None] - own[None, :]) / 2)
+    step = np.diag(scale)
+    base = np.repeat(x.mean(axis=0, keepdims=True), d * d, axis=0)
+    moved = base + (step[:, None] + step).reshape(d * d, d)
+    values = given.squared_distance(moved, base).reshape(d, d)
+    own = np.diag(values) / 4
+    sigma = (values - own[:, None] - own) / 2
     sigma = np.where(np.abs(sigma) <= 1e-12 * own.max(initial=0.0), 0.0, sigma)
     sigma /= np.multiply.outer(scale, scale)
     expected = np.einsum("nd,de,ne->n", x - x0, sigma, x - x0)

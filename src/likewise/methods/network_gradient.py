@@ -18,8 +18,8 @@ from numpy.typing import DTypeLike
 from typing_extensions import override
 
 from likewise.loss import Loss
-from likewise.methods.flow_field import Coordinates, FlowField
-from likewise.methods.solvers import State
+from likewise.methods.flow_field import Coordinates
+from likewise.methods.solvers import SemilinearField, State
 from likewise.models.base import Affine, Model
 
 THIN_ROWS = 3  # so many rows are multiplied faster one by one
@@ -158,7 +158,7 @@ class FirstLayerCoordinates:
     What costs can be kept as a displacement v, or as weights a of the rows of the first layer:
     :math:`v = a^\top W P`, with the projection P away from the free directions. The second is as
     exact, and shorter where a layer is narrower than twice its input; it needs a metric with one
-    price, so that the penalty pulls on all weights alike.
+    rate, so that the penalty pulls on all weights alike.
 
     ``into`` is the matrix :math:`D`, and ``back`` its transpose, from gradients at the first layer
     to velocities of the state; of weights, for the free coordinates alone. ``rows`` are then the
@@ -194,7 +194,7 @@ class FirstLayerCoordinates:
 
 
 @final
-class NetworkField(FlowField):
+class NetworkField(SemilinearField):
     """The field for a plain network."""
 
     def __init__(

@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from scipy import special
 
-from likewise.methods.gradient_flow import EXPLICIT, SOLVERS, GradientFlow, SolverName
+from likewise.methods.gradient_flow import EXPLICIT, GradientFlow, SolverName
 from likewise.methods.metric import FairMetric
+from likewise.methods.solvers import SOLVERS
 from likewise.models.base import Model
 from likewise.record import NumericalErrorRecord
 from likewise.run.executors import block_size, run_blocks

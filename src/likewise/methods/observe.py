@@ -1,4 +1,4 @@
-"""What became of people: losses and decisions before and after a map, as outcomes."""
+"""Outcomes of people: losses and decisions before and after a map."""
 
 import dataclasses
 from typing import NamedTuple
@@ -59,16 +59,14 @@ def observe(
     keeps_start
         Whether people whose loss would fall are left where they are.
     """
-    people = slice(0, len(x0) if n is None else n)
+    people = slice(n)
     moved = bound(x0, y)
     before = see(model, x0, y).take(people) if before is None else before
-
     after = see(model, moved.x, y).take(people)
     # Who is to stay has no loss that is not a number, either.
     fell = ~(after.loss >= before.loss) if keeps_start else after.loss < before.loss
-    if keeps_start and fell.any():
-        after = Seen(*(np.where(fell, *pair) for pair in zip(before, after, strict=True)))
     stays = fell & keeps_start
+    after = Seen(*(np.where(stays, *pair) for pair in zip(before, after, strict=True)))
     x = np.where(stays[:, None], x0[people], moved.x[people])
     outcomes = Outcomes(
         row=np.arange(len(x)),

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float, Int
 
 from likewise.audit_data import AuditData
@@ -33,8 +32,8 @@ class PerturbProbe:
     ----------
     frame
         The terms in which outcomes are added up, of people who are measured so.
-    output, classes
-        What the model returns, and its classes.
+    classes
+        The classes of the model.
     groups, left_out
         Everyone's group of a jackknife, by position, and the group that is not measured.
     detailed
@@ -47,7 +46,6 @@ class PerturbProbe:
     map: UnfairMap
     metric: FairMetric
     frame: Frame
-    output: str
     classes: tuple[Any, ...]
     subsample: Subsample | None = None
     groups: Int[np.ndarray, " n"] | None = None
@@ -77,7 +75,7 @@ class PerturbProbe:
             x[filled_up],
             y[filled_up],
             n=len(rows),
-            before=before if len(rows) == len(x) else before.take(rows),
+            before=before.take(rows),
             keeps_start=self.map.keeps_start,
         )
         outcomes = dataclasses.replace(
@@ -88,7 +86,7 @@ class PerturbProbe:
             about={
                 "map": self.map.name,
                 "task": self.frame.task,
-                "output": self.output,
+                "output": model.card.output,
                 "classes": [str(value) for value in self.classes],
                 "monotone": self.frame.monotone,
             },
@@ -101,13 +99,13 @@ class PerturbProbe:
         stats = PerturbStats(Tally.of(outcomes, self.frame, levels), found.below_one, rows=rest)
         if not self.detailed:
             return Measured(stats)
-        named = {name: self.frame.traits[name].named(codes) for name, codes in levels.items()}
-        groups = {name: column.to_numpy(zero_copy_only=False) for name, column in named.items()}
-        worst = MostAffected(dataclasses.replace(outcomes, groups=groups), x[rows], found.x).first()
-        table = outcomes.to_arrow()
-        for name, column in named.items():
-            table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
-        return Measured(dataclasses.replace(stats, worst=worst), table)
+        groups = {
+            name: self.frame.traits[name].named(codes).to_numpy(zero_copy_only=False)
+            for name, codes in levels.items()
+        }
+        outcomes = dataclasses.replace(outcomes, groups=groups)
+        worst = MostAffected(outcomes, x[rows], found.x).first()
+        return Measured(dataclasses.replace(stats, worst=worst), outcomes.to_arrow())
 
     def _seen(self, model: Model, block: Block) -> tuple[AuditData, Any, Any, Seen]:
         """Return people as the model sees them, and its answers at first."""
@@ -205,8 +203,7 @@ def perturbed_people(worst: MostAffected, people: AuditData) -> tuple[PerturbedP
         if people.originals is not None and row in places and people.table is not None:
             # What steps do not keep of a person is in the table.
             own = people.table.slice(places[row], 1).to_pylist()[0]
-            same = {k: _alike(before[i][k], after[i][k]) for k in after[i]}
-            after[i] = {k: own.get(k) if same[k] else v for k, v in after[i].items()}
+            after[i] = {k: own[k] if _alike(before[i][k], v) else v for k, v in after[i].items()}
             before[i] = {k: own[k] for k in before[i]}
         found.append(
             PerturbedPerson.model_validate(

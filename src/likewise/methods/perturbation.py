@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float, Int, Shaped
 from typing_extensions import override
 
 from likewise.audit_data import AuditData
 from likewise.data.notes import warn_about_scales
-from likewise.data.survey import Survey, drawn_rows
+from likewise.data.survey import drawn_rows
 from likewise.errors import InvalidSettings
 from likewise.handle import ModelHandle, as_seen
 from likewise.loss import CustomLoss
@@ -25,7 +24,6 @@ from likewise.methods.decide import (
     decide_with_groups,
     deciding_map,
     deciding_test,
-    note_tests,
 )
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.jackknife import refitted_probes, with_refitted
@@ -181,8 +179,8 @@ class BoundPerturbation(BoundMethod):
         )
         metric = self.metric if metric is None else metric
         some = None if subsample is None else Subsample(*subsample)
-        about = (card.output, self.classes, some, groups, left_out)
-        return PerturbProbe(name, map, metric, frame, *about, detailed, keeps_rows)
+        about = (self.classes, some, groups, left_out, detailed, keeps_rows)
+        return PerturbProbe(name, map, metric, frame, *about)
 
     @functools.cached_property
     def groups(self) -> Int[np.ndarray, " n"] | None:
@@ -339,8 +337,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     check_belongs(metric, people.features)
     _check_held(metric, people, settings)
     same_sample = same_people(metric, survey)
-    tests = choose_tests(settings, wrapped.card, trust=trust)
-    settings = note_tests(settings, tests, wrapped.card.task)
+    tests, settings = choose_tests(settings, wrapped.card, trust=trust)
     if map is None:
         map = make(METHODS, deciding_map(settings.method, wrapped.card), trust=trust)
     if map.asks_answers:
@@ -349,7 +346,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     settings = settings.changed(method=note(METHODS, map).model_dump())
     if people.originals is None and people.encoder is None:
         warn_about_scales(people.x, people.features, getattr(map, "lam", math.nan))
-    map = map.learned(people, wrapped.front, _trait_values(survey))
+    map = map.learned(people, wrapped.front, survey.traits)
     map.bind(wrapped, metric)
     bound = BoundPerturbation(
         setup=dataclasses.replace(setup, settings=settings),
@@ -378,18 +375,6 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         map, wrapped, metric, x, y, n=bound.n, weight=weight, threads=bound.threads
     )
     return dataclasses.replace(bound, map=flow, numerical_error=error)
-
-
-def _trait_values(survey: Survey) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each protected attribute that occur among all people."""
-    table = survey.sample.table
-    # Whole numbers are read as floats where one of their block is missing.
-    fields = () if table is None else table.schema
-    whole = {field.name for field in fields if pa.types.is_integer(field.type)}
-    return {
-        name: tuple(int(value) if name in whole else value for value in counts)
-        for name, counts in survey.traits.items()
-    }
 
 
 def _choose_metric(setup: Setup, settings: Settings) -> tuple[Any, Settings]:

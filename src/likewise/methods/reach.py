@@ -93,7 +93,7 @@ class BoundReach:
         )
         # About half of the budget is looked at in one call.
         size = max(1, 2 * NUMBERS // (x0.shape[1] * self.budget))
-        blocks = [once[start : start + size] for start in range(0, max(len(once), 1), size)]
+        blocks = np.split(once, range(size, len(once), size))
         found = [self._search(x0[rows], y[rows]) for rows in blocks]
         x = np.concatenate([places for places, _ in found])[back.reshape(-1)]
         return Moved(x, np.zeros(len(x0), dtype=np.int64), found[0][1])
@@ -117,7 +117,7 @@ class BoundReach:
         for number in range(starts):
             calls = 1 + (self.budget - 1) // starts
             places = first_places(r, self.budget, calls)[number::starts][: calls - 1]
-            search = LocalSearch(self.model, x0, y, axes, u0, own)
+            search = LocalSearch(self.model, x0, y, axes, u0, u0, own)
             search.consider(np.broadcast_to(places, (len(x0), *places.shape)))
             search.look_closer(calls)
             better = search.loss > loss
@@ -127,6 +127,7 @@ class BoundReach:
         return x0 + (u - u0) @ axes, used
 
 
+@dataclasses.dataclass(eq=False)
 class LocalSearch:
     r"""The worst place found so far for each person, in a ball that stands for the region.
 
@@ -134,17 +135,14 @@ class LocalSearch:
     people beyond the region have their own :math:`u_0` outside of the ball.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        x0: Float[np.ndarray, "n d"],
-        y: Shaped[np.ndarray, " n"],
-        axes: Float[np.ndarray, "r d"],
-        u0: Float[np.ndarray, "n r"],
-        own: Float[np.ndarray, " n"],
-    ) -> None:
-        self.model, self.x0, self.y, self.axes, self.u0 = model, x0, y, axes, u0
-        self.u, self.loss, self.calls = u0, own, 1
+    model: Model
+    x0: Float[np.ndarray, "n d"]
+    y: Shaped[np.ndarray, " n"]
+    axes: Float[np.ndarray, "r d"]
+    u0: Float[np.ndarray, "n r"]
+    u: Float[np.ndarray, "n r"]
+    loss: Float[np.ndarray, " n"]
+    calls: int = 1
 
     def consider(self, u: Float[np.ndarray, "n m r"]) -> Bool[np.ndarray, " n"]:
         """Move people to the worst of m places each, where it is worse; and tell who moved."""

@@ -32,6 +32,10 @@ class SemilinearField(abc.ABC):
     def nonlinear(self, x: State, out: State) -> None:
         """Write :math:`N(x)` to ``out``, person by person; ``out`` may be ``x``."""
 
+    def displacement(self, state: State) -> Float[np.ndarray, "n d"]:
+        """Return how far from the start a state stands for: itself, unless coordinates change."""
+        return state.T
+
 
 @dataclasses.dataclass(frozen=True)
 class Solver:
@@ -131,6 +135,13 @@ EXPONENTIAL_EULER = Solver(functools.partial(_adams, lines=False), 1, evaluation
 Its steps are less exact where N is smooth, but near a kink, where N jumps to and fro, a line would
 carry every jump on, and a constant does not. So its error falls evenly with the step."""
 
+SOLVERS = {
+    "euler": EULER,
+    "rk4": RK4,
+    "exponential": ADAMS,
+    "exponential_euler": EXPONENTIAL_EULER,
+}
+
 
 def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
     r"""Return :math:`\varphi_k(z) = {}_1F_1(1; k+1; z)/k!`, with :math:`\varphi_0 = e^z`."""
@@ -191,12 +202,7 @@ class Solution:
     evaluations: int
 
 
-def integrate(
-    field: SemilinearField,
-    x0: State,
-    steps: Steps,
-    solver: Solver,
-) -> Solution:
+def integrate(field: SemilinearField, x0: State, steps: Steps, solver: Solver) -> Solution:
     r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, person by person."""
     finite = np.ones(x0.shape[1], dtype=bool)
     lost = False

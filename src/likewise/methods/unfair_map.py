@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -77,7 +77,7 @@ class UnfairMap(abc.ABC):
         """Check that this model and metric go with the map, and return the map for them."""
 
     def learned(
-        self, people: AuditData, front: Front | None, traits: Mapping[str, Sequence[Any]]
+        self, people: AuditData, front: Front | None, traits: Mapping[str, Collection[Any]]
     ) -> "UnfairMap":
         """Return the map with what it is to learn from the people it is about.
 
