@@ -210,10 +210,14 @@ class Rows:
         """The number of rows in all files."""
         return sum(map(len, self.parts))
 
-    def read(self, begin: int, end: int, columns: list[str]) -> pa.Table:
-        """Return ``columns`` of rows ``begin`` to before ``end``, counted over all files."""
+    def select(self, columns: Iterable[str]) -> "Rows":
+        """Return the same rows with these columns alone; others are not read."""
         schema = pa.schema([self.schema.field(name) for name in columns])
-        found = [schema.empty_table()]
+        return dataclasses.replace(self, schema=schema)
+
+    def read(self, begin: int, end: int) -> pa.Table:
+        """Return rows ``begin`` to before ``end``, counted over all files."""
+        columns, found = self.schema.names, [self.schema.empty_table()]
         for number, first, last in _overlaps(map(len, self.parts), begin, end):
             part = self.parts[number]
             if isinstance(part, ParquetPart):
@@ -221,21 +225,21 @@ class Rows:
             else:
                 table = part.slice(first, last - first)
             try:
-                found.append(table.select(columns).cast(schema))
+                found.append(table.select(columns).cast(self.schema))
             except pa.ArrowException as error:
                 raise InvalidData(
                     f"A file of {self.name} does not fit the others ({in_short(error)})."
                 ) from None
         return pa.concat_tables(found)
 
-    def batches(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Yield ``columns`` of all rows, in order, in pieces."""
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield all rows, in order, in pieces."""
         for begin in range(0, self.n_rows, BATCH_ROWS):
-            yield self.read(begin, begin + BATCH_ROWS, columns)
+            yield self.read(begin, begin + BATCH_ROWS)
 
-    def table(self, columns: list[str]) -> pa.Table:
-        """Return ``columns`` of all rows at once."""
-        return self.read(0, self.n_rows, columns)
+    def table(self) -> pa.Table:
+        """Return all rows at once."""
+        return self.read(0, self.n_rows)
 
     def on_disk(self, folder: Path) -> "Rows":
         """Return the same rows so that sending them elsewhere costs nothing: a table as a file."""
@@ -246,7 +250,7 @@ class Rows:
             replacing(path) as file,
             pq.ParquetWriter(file, self.schema, write_page_checksum=True) as writer,
         ):
-            for piece in self.batches(self.schema.names):
+            for piece in self.batches():
                 writer.write_table(piece, row_group_size=BATCH_ROWS)
         return dataclasses.replace(self, parts=(ParquetPart.open(path),))
 

@@ -21,6 +21,7 @@ SAMPLE_SIZE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
 
 READ_ROWS = 16 * CHUNK_ROWS  # rows read at a time
+TASK_ROWS = 8 * READ_ROWS  # rows that a worker surveys at a time
 MAX_LABELS = 10_000  # different labels that are counted; more are measurements, not classes
 
 
@@ -127,8 +128,7 @@ class Survey:
     @functools.cached_property
     def fingerprint(self) -> str:
         """The fingerprint of all people, however their rows are cut into files."""
-        names = person_columns(self.sample)
-        return hash_people(names, self.n, [self.chunks[k] for k in sorted(self.chunks)])
+        return hash_people(person_columns(self.sample), self.n, self.chunks)
 
 
 def drawn_rows(n: int, seed: int, size: int = SAMPLE_SIZE) -> Int[np.ndarray, " m"]:
@@ -156,15 +156,12 @@ class SurveyJob:
             people, places = self.source.rows(rows.start, rows.stop)
             return Survey.from_people(people, places, rows, drawn)
 
-        return lambda task: total(map(look, _cut(task, READ_ROWS)))
-
-    def tasks(self, rows: int = 8 * READ_ROWS) -> Iterator[range]:
-        """Yield ranges of row numbers that cover the source."""
-        return _cut(range(self.source.n_rows), rows)
+        return lambda task: total(map(look, cut(task, READ_ROWS)))
 
 
-def _cut(rows: range, size: int) -> Iterator[range]:
-    return (rows[begin : begin + size] for begin in range(0, len(rows), size))
+def cut(rows: range, size: int) -> list[range]:
+    """Return consecutive ranges of so many numbers; the last may hold fewer."""
+    return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
 
 
 def total(surveys: Iterator[Survey]) -> Survey:
