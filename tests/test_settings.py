@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.settings import Choice, Settings, make_settings
+from likewise.settings import Settings, make_settings
 from likewise.settings.arguments import resolve_settings
-from likewise.settings.choices import METHODS, make
+from likewise.settings.choices import METHODS
 from likewise.settings.settings_file import settings_and_files, write_settings
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_is_no_settings_file_is_refused(tmp_path):
 
 
 def test_the_papers_procedure_is_the_same_however_it_is_asked_for():
-    flow = make(METHODS, Choice(name="gradient_flow"))
+    flow = METHODS.make("gradient_flow", {})
     assert (Settings().delta, Settings().alpha, flow.lam, flow.time) == (1.25, 0.05, 50.0, 5.0)
     found, _ = resolve_settings(Settings(paper=True))
     assert found == resolve_settings(None, paper=True)[0] == resolve_settings(found)[0]
