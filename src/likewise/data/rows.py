@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from likewise.data.columns import TEXT, check_names, frame_table, plain_type
+from likewise.data.columns import TEXT, check_names, frame_table, kind, plain_type
 from likewise.errors import InvalidData, InvalidFile, in_short, nearest
 from likewise.files import replacing
 from likewise.settings import Csv, make_settings
@@ -31,6 +31,9 @@ BUFFER_BYTES = 1 << 20
 
 MISSING_VALUES = [*csv.ConvertOptions().null_values, "None", "<NA>"]  # those of pandas
 NUMBER = r"^-?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?$"
+COMMON = [{*types, pa.null()} for types in ((pa.int64(), pa.float64()), (pa.bool_(),), (TEXT,))]
+"""Types that a column may have in several CSV files; of any others it is text."""
+
 DECIMAL_COMMA = r"^[-+]?(\d{1,3}([. '’]\d{3})+|\d*),\d+$"
 
 
@@ -305,30 +308,27 @@ def _read_csv_files(
     Columns hold numbers or true/false, as Arrow finds, or text: dates, and what is a number in one
     file and none in another, are as they were written. Notes say what one may not expect.
     """
-    types = dict.fromkeys(text, TEXT)
-    while True:
-        tables = {path: _read_csv(path, options, types) for path in paths}
-        held: dict[str, set[Any]] = {}
-        for table in tables.values():
-            for field in _plain(table.schema):
-                held.setdefault(field.name, set()).add(field.type)
-        common = {name: _common_type(found - {pa.null()}) for name, found in held.items()}
-        if not (other := {n: t for n, t in common.items() if held[n] - {t, pa.null()}}):
-            break
-        types |= other
+    tables = {path: _read_csv(path, options, text) for path in paths}
+    held: dict[str, set[Any]] = {}
+    for table in tables.values():
+        for field in _plain(table.schema):
+            held.setdefault(field.name, {pa.null()}).add(field.type)
+    mixed = [name for name, found in held.items() if not any(found <= one for one in COMMON)]
+    if mixed:
+        tables = {path: _read_csv(path, options, text.union(mixed)) for path in paths}
     notes: dict[str, str] = {}
     for path, table in tables.items():
         if "" in table.column_names:
             notes[str(path)] = f"A column of {path.name} has no name and is not read."
             tables[path] = table = table.drop_columns("")
         for name in table.column_names:
-            if name not in text and common[name] == TEXT:
+            if name not in text and kind(table[name].type) == "text":
                 notes |= _among_numbers(path, name, table[name], options)
     return tables, tuple(notes.values())
 
 
-def _read_csv(path: Path, options: Csv, types: Mapping[str, Any]) -> pa.Table:
-    """Read a CSV file, with these columns' types; a column without a name may have any."""
+def _read_csv(path: Path, options: Csv, text: frozenset[str]) -> pa.Table:
+    """Read a CSV file, columns ``text`` as text; a column without a name may have any type."""
     with _reading(path, options):
         table = csv.read_csv(
             path,
@@ -337,7 +337,7 @@ def _read_csv(path: Path, options: Csv, types: Mapping[str, Any]) -> pa.Table:
                 delimiter=_separator(path, options), newlines_in_values=True
             ),
             convert_options=csv.ConvertOptions(
-                column_types=types,
+                column_types=dict.fromkeys(text, TEXT),
                 null_values=MISSING_VALUES,
                 strings_can_be_null=True,
                 true_values=["true", "True", "TRUE"],
@@ -356,13 +356,6 @@ def _read_csv(path: Path, options: Csv, types: Mapping[str, Any]) -> pa.Table:
         raise InvalidFile(f"No column of {str(path)!r} has a name in the first line.")
     check_names(names, repr(str(path)))
     return table
-
-
-def _common_type(found: set[Any]) -> Any:
-    """Return the type for a column that is of these types in some files."""
-    if found <= {pa.int64(), pa.float64()}:
-        return pa.float64() if pa.float64() in found else next(iter(found), pa.null())
-    return pa.bool_() if found == {pa.bool_()} else TEXT
 
 
 def _among_numbers(path: Path, name: str, column: Any, options: Csv) -> dict[str, str]:
