@@ -44,10 +44,10 @@ def test_a_choice_is_set_by_its_path():
     loss = ["tests.loss_ratio.interval=paper"]
     columns = ["columns.label=my label", "columns.protected=['sex', 'race']"]
     reach = ["method.name=reach", "method.budget=30", "delta=1.5"]
-    settings = Settings().with_set([*reach, *loss, *columns])
+    settings = Settings().with_set([*reach, *loss, *columns, "decide.favourable=1"])
     assert (settings.method.name, settings.method.params) == ("reach", {"budget": 30})
-    assert (settings.delta, settings.columns.label) == (1.5, "my label")
-    assert settings.columns.protected == ("sex", "race")
+    assert (settings.delta, settings.decide.favourable) == (1.5, "1")
+    assert (settings.columns.label, settings.columns.protected) == ("my label", ("sex", "race"))
     assert settings.tests.params("loss_ratio") == {"interval": "paper"}
     for bad in ("method", "method..lam=2", "=3", "colour.red=1", "delta.high=1"):
         with pytest.raises(InvalidSettings):

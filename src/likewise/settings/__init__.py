@@ -44,7 +44,11 @@ class Choices(pydantic.BaseModel):
     """A section of the settings: closed, and never changed."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        coerce_numbers_to_str=True,  # favourable = 1, columns called 2024
     )
 
 
@@ -159,8 +163,6 @@ class Csv(Choices):
 
 class Columns(Choices):
     """What the columns of the table mean."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
 
     label: str | None = None
     """Column with the true outcome."""
