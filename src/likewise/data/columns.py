@@ -326,6 +326,8 @@ def frame_table(frame: Any) -> tuple[pa.Table, str]:
     """
     name = f"a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
     try:
+        if isinstance(frame, pa.Table):
+            return frame, name
         native = nw.from_native(frame, pass_through=True)
         if isinstance(native, nw.DataFrame | nw.LazyFrame):
             eager = native.lazy().collect()

@@ -22,6 +22,7 @@ from likewise.data.columns import (
     check_names,
     complete_rows,
     holds_dates,
+    is_missing,
     kind,
     numbers,
     require,
@@ -64,8 +65,6 @@ class NumberColumn(Column):
         """Learn mean and standard deviation of the values that are there."""
         every = numbers(name, column)
         seen = every[~np.isnan(every)]
-        if not len(seen):
-            raise InvalidData(f"Column {name!r} has no value at all: {IGNORE}.")
         check_finite(name, seen)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, scale = (seen.mean(), seen.std()) if np.ptp(seen) else (seen[0], 1.0)
@@ -364,6 +363,8 @@ def _fit(name: str, column: Any, one: Level | None) -> Coding:
             f"Column {name!r} holds {found}, which cannot be encoded. "
             f"Turn it into numbers or text. Or: {IGNORE}."
         )
+    if is_missing(column).all():
+        raise InvalidData(f"Column {name!r} has no value at all: {IGNORE}.")
     numeric = not category and (found == "numbers" or holds_dates(column))
     if one is None and (found == "dates" or numeric):
         return NumberColumn.fit(name, column)
