@@ -142,7 +142,7 @@ class Session(contextlib.ExitStack):
         journal = self.journal if first else self.journal.section(hash_json(names))
         source, run = method.source, self.executor
         if subsample is not None:
-            source = PeopleSource.from_people(method.sample(subsample.size, subsample.stream))
+            source = PeopleSource.from_people(method.setup.sample(*subsample))
             if run.remote:  # a few people are done here before other processes have started
                 run = Threads()
         blocks = Blocks(source, method.block_size)

@@ -191,9 +191,9 @@ class Columns(Choices):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How a table is read besides its label: arguments of `likewise.read` and its like."""
-        names = ("protected", "weight", "cluster", "ignore", "drop_missing", "id", "bins", "csv")
-        return {name: getattr(self, name) for name in names}
+        """How a table is read: arguments of `likewise.read` and its like."""
+        others = ("output", "label_map", "may_matter")
+        return {name: value for name, value in self if name not in others}
 
     @pydantic.field_validator("bins", mode="before")
     @classmethod
