@@ -61,8 +61,8 @@ def test_the_order_of_columns_does_not_matter_and_their_names_do(rng):
     np.testing.assert_array_equal(row_hashes(given), row_hashes(turned))
     assert (row_hashes(given) != row_hashes(swapped)).all()
     assert hash_json({"a": 1, "b": 0.1}) == hash_json({"b": 0.1, "a": 1})
-    assert hash_people(["a", "b"], 2, [b"1"]) == hash_people(["b", "a"], 2, [b"1"])
-    assert hash_people(["a"], 2, [b"1"]) != hash_people(["a"], 3, [b"1"])
+    assert hash_people(["a", "b"], 2, {0: b"1"}) == hash_people(["b", "a"], 2, {0: b"1"})
+    assert hash_people(["a"], 2, {0: b"1"}) != hash_people(["a"], 3, {0: b"1"})
 
 
 def test_different_rows_and_bytes_that_end_elsewhere_have_different_hashes():

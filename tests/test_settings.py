@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.settings import Choice, Settings, make_settings
+from likewise.settings import Settings, make_settings
 from likewise.settings.arguments import resolve_settings
-from likewise.settings.choices import METHODS, make
+from likewise.settings.choices import METHODS
 from likewise.settings.settings_file import settings_and_files, write_settings
 
 
@@ -44,10 +44,10 @@ def test_a_choice_is_set_by_its_path():
     loss = ["tests.loss_ratio.interval=paper"]
     columns = ["columns.label=my label", "columns.protected=['sex', 'race']"]
     reach = ["method.name=reach", "method.budget=30", "delta=1.5"]
-    settings = Settings().with_set([*reach, *loss, *columns])
+    settings = Settings().with_set([*reach, *loss, *columns, "decide.favourable=1"])
     assert (settings.method.name, settings.method.params) == ("reach", {"budget": 30})
-    assert (settings.delta, settings.columns.label) == (1.5, "my label")
-    assert settings.columns.protected == ("sex", "race")
+    assert (settings.delta, settings.decide.favourable) == (1.5, "1")
+    assert (settings.columns.label, settings.columns.protected) == ("my label", ("sex", "race"))
     assert settings.tests.params("loss_ratio") == {"interval": "paper"}
     for bad in ("method", "method..lam=2", "=3", "colour.red=1", "delta.high=1"):
         with pytest.raises(InvalidSettings):
@@ -112,7 +112,7 @@ def test_a_file_that_is_no_settings_file_is_refused(tmp_path):
 
 
 def test_the_papers_procedure_is_the_same_however_it_is_asked_for():
-    flow = make(METHODS, Choice(name="gradient_flow"))
+    flow = METHODS.make("gradient_flow", {})
     assert (Settings().delta, Settings().alpha, flow.lam, flow.time) == (1.25, 0.05, 50.0, 5.0)
     found, _ = resolve_settings(Settings(paper=True))
     assert found == resolve_settings(None, paper=True)[0] == resolve_settings(found)[0]

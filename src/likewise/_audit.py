@@ -20,9 +20,9 @@ from likewise.result import AuditResult, native_kind
 from likewise.run.executors import Executor, Threads
 from likewise.run.journal import Memory, Store
 from likewise.session import Session, write_rows
-from likewise.settings import Choice, Settings
+from likewise.settings import Settings
 from likewise.settings.arguments import PLACES
-from likewise.settings.choices import CHECKS, METHODS, make
+from likewise.settings.choices import CHECKS, METHODS
 from likewise.setup import Setup, noted_warnings, prepare
 
 GIVEN = ("model", "people", "settings", "paper", "pool", "metric", "encoder", "trust")
@@ -187,10 +187,10 @@ def dry_run(model: Any, people: Any, **choices: Any) -> str:
 def bind(setup: Setup) -> BoundMethod:
     """Return the method that the settings name, made ready for the model and the people."""
     method, choice = setup.method, setup.settings.method
-    if choice.name == "auto" and setup.settings.columns.may_matter and setup.metric is None:
-        choice = Choice.model_validate({"name": "matched_pairs", **choice.params})
-    if method is None and choice.name != "auto":
-        method = make(METHODS, choice, trust=setup.trust)
+    pairs = bool(setup.settings.columns.may_matter) and setup.metric is None
+    name = "matched_pairs" if choice.name == "auto" and pairs else choice.name
+    if method is None and name != "auto":
+        method = METHODS.make(name, choice.params, trust=setup.trust)
     if not isinstance(method, Method) and setup.pool is not None:
         raise InvalidSettings(
             "A pool is for matched pairs: name the columns that may matter, too (--may-matter)."
@@ -211,14 +211,12 @@ def bind(setup: Setup) -> BoundMethod:
 def chosen_checks(bound: BoundMethod) -> list[Check]:
     """Return the checks that were asked for and are for this method."""
     chosen = bound.settings.checks
-    names = (
-        tuple(CHECKS.places) if chosen.run == "full" else () if chosen.run == "core" else chosen.run
-    )
-    found = []
-    for name in names:
-        choice = Choice.model_validate({"name": name, **chosen.params(name)})
-        check: Check = make(CHECKS, choice, trust=True)
-        wanted = chosen.run != "full" or check.default or name in chosen.named
+    if chosen.run == "core":
+        return []
+    full, found = chosen.run == "full", []
+    for name in CHECKS.places if full else chosen.run:
+        check: Check = CHECKS.make(name, chosen.params(name), trust=True)
+        wanted = not full or check.default or name in chosen.named
         if wanted and (not check.methods or bound.kind in check.methods):
             found.append(check)
     return found

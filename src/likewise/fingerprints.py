@@ -49,9 +49,9 @@ def hash_bytes(*contents: bytes) -> str:
     return digest.hexdigest()
 
 
-def hash_people(names: Iterable[str], n: int, digests: Sequence[bytes]) -> str:
-    """Return the fingerprint of ``n`` people from those of their chunks of 2048 rows, in order."""
-    return hash_bytes(canonical([sorted(names), n]).encode(), *digests)
+def hash_people(names: Iterable[str], n: int, chunks: Mapping[int, bytes]) -> str:
+    """Return the fingerprint of ``n`` people from those of their chunks of 2048 rows, numbered."""
+    return hash_bytes(canonical([sorted(names), n]).encode(), *(chunks[k] for k in sorted(chunks)))
 
 
 def chunk_digests(columns: Mapping[str, Any], cuts: Sequence[int]) -> list[bytes]:

@@ -90,10 +90,6 @@ class BoundMethod(abc.ABC):
         """Return further probes that the verdict needs, now that these sums are known."""
         return ()
 
-    def sample(self, size: int, stream: int) -> "AuditData":
-        """Return people drawn at random, as they were read."""
-        return self.setup.sample(size, stream)
-
     @abc.abstractmethod
     def judge(self, stats: Sums) -> Verdict:
         """Return the verdict from the sums of all probes."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,7 @@ PRIMARY = "primary"  # name of the probe that decides, and whose rows are kept p
 T = TypeVar("T")
 
 
-@dataclasses.dataclass(frozen=True)
-class Subsample:
+class Subsample(NamedTuple):
     """A seeded random sample of ``size`` people that a probe measures instead of everyone.
 
     Probes with the same size and ``stream`` measure the same people.

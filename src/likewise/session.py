@@ -20,7 +20,7 @@ from jaxtyping import Int
 
 from likewise import errors
 from likewise.data.source import Blocks, PeopleSource, Source
-from likewise.data.survey import Survey, SurveyJob, total
+from likewise.data.survey import TASK_ROWS, Survey, SurveyJob, cut, total
 from likewise.files import replacing
 from likewise.fingerprints import hash_json
 from likewise.method import MAX_ROWS, BoundMethod, Progress
@@ -73,7 +73,7 @@ class Session(contextlib.ExitStack):
     def survey(self, source: Source, seed: int, size: int, what: str) -> Survey:
         """Look at all rows once, and draw a sample of so many people."""
         job = SurveyJob(source, seed, size)
-        tasks, parts = list(job.tasks()), []
+        tasks, parts = cut(range(source.n_rows), TASK_ROWS), []
         if len(tasks) < 2:
             return total(map(job.begin(), tasks))
         for _, part in self.executor.map(job, tasks):
@@ -142,22 +142,19 @@ class Session(contextlib.ExitStack):
         journal = self.journal if first else self.journal.section(hash_json(names))
         source, run = method.source, self.executor
         if subsample is not None:
-            source = PeopleSource.from_people(method.sample(subsample.size, subsample.stream))
+            source = PeopleSource.from_people(method.setup.sample(*subsample))
             if run.remote:  # a few people are done here before other processes have started
                 run = Threads()
         blocks = Blocks(source, method.block_size)
         keeps = self.keeps_rows or method.n <= MAX_ROWS
         common = {name: value for probe in probes for name, value in probe.common.items()}
         starts = np.arange(len(blocks)) * blocks.size
-        if isinstance(source, PeopleSource):
-            starts = np.searchsorted(source.places, starts)
-        else:
+        if subsample is None:
             starts -= np.searchsorted(method.survey.left_out, starts)
         job = MeasureBlocks(method.handle, blocks, probes, starts, common, journal, keeps)
         others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
         size = min(max(len(blocks) // TASKS, 1), MAX_BLOCKS)
-        places = range(len(blocks))
-        tasks = [places[start : start + size] for start in range(0, len(blocks), size)]
+        tasks = cut(range(len(blocks)), size)
         ready = dict.fromkeys(journal.done() if journal.resumable else (), b"")
         waiting = [task for task in tasks if task not in ready]
         what = "measuring" if first else "checking"

@@ -26,7 +26,6 @@ from likewise.loss import as_loss
 from likewise.models import as_model, open_model, takes_gaps, wants_columns
 from likewise.models.base import Model, label_classes
 from likewise.models.scored import ScoredTable
-from likewise.run.executors import Inline, Threads
 from likewise.session import Session
 from likewise.settings import Settings
 from likewise.settings.arguments import resolve_settings
@@ -176,13 +175,12 @@ def prepare(
     raw = encoder is None and not isinstance(people, AuditData)
     source = as_source(
         people,
-        label=columns.label,
         encoder=encoder,
         raw=raw and (bool(settings.model.columns) or wants_columns(opened, columns.output)),
         unlabelled=columns.label is None and bool(columns.may_matter),
         **columns.reading,
     )
-    if not isinstance(session.executor, Inline | Threads):  # a folder that all workers can read
+    if session.executor.remote:  # a folder that all workers can read
         source = source.shared(Path(session.enter_context(TemporaryFolder())))
     how = (settings.seed, SAMPLE_SIZE, "reading people")
     try:  # everyone, before anybody is measured: a bad row is found now

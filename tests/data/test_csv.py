@@ -21,7 +21,7 @@ def opened(tmp_path):
         content = content if isinstance(content, bytes) else content.encode()
         (tmp_path / name).write_bytes(content)
         rows = open_rows(str(tmp_path / name), csv=csv)
-        return rows.table(rows.schema.names).to_pylist(), rows.notes
+        return rows.table().to_pylist(), rows.notes
 
     return read
 

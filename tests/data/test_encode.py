@@ -45,8 +45,8 @@ def test_numbers_are_standardised_and_levels_sorted():
         assert (x[:, encoder.spans[name]].sum(axis=1) == 1).all()
     as_floats = TRAIN.assign(code=TRAIN["code"].astype(float))
     np.testing.assert_array_equal(encoder.encode(as_floats), x)
-    some = TRAIN.assign(age=[20, None, 40, None])
-    assert Encoder.fit(some, inputs=["age"], drop_missing=True).codings[0].mean == 30
+    some = Encoder.fit(TRAIN.assign(age=[20, None, 40, None])[["age"]], drop_missing=True)
+    assert some.codings[0].mean == 30
     constant = Encoder.fit(pa.table({"a": [0.1] * 7}))
     assert constant.encode(pa.table({"a": [0.1, 1.1]}))[:, 0].tolist() == [0, 1.0]
 
@@ -107,6 +107,7 @@ def test_what_the_encoder_does_not_know_is_refused(change, words):
         ({}, {"inputs": []}, "no input column"),
         ({"age=1": 1.0, "age": ["1", "2", "3", "4"]}, {}, "'age=1' occurs twice"),
         ({"age": None}, {"drop_missing": True}, "no complete rows"),
+        ({"job": pd.array([None] * 4, "string")}, {}, "'job' has no value at all: ignore it"),
     ],
 )
 def test_training_data_that_teach_nothing_are_refused(change, choices, words):

@@ -55,7 +55,7 @@ def test_the_flow_decides_and_the_search_for_want_of_gradients(world):
     smooth = as_model(world.model).card
 
     def name(choice, card):
-        return deciding_map(Choice.model_validate(choice), card).name
+        return deciding_map(Choice.model_validate(choice), card)[0]
 
     assert name({}, smooth) == "gradient_flow"
     assert name({}, tree) == "reach"

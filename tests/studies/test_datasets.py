@@ -21,7 +21,7 @@ def test_adult_has_the_published_rows_39_features_and_two_protected_traits(adult
         *("age", "education-num", "capital-gain", "capital-loss", "hours-per-week"),
         "workclass=Federal-gov",
     )
-    widths = {name: len(span) for name, span in adult.encoder.spans.items() if len(span) > 1}
+    widths = {c.name: len(c.features) for c in adult.encoder.codings if len(c.features) > 1}
     assert widths == {"workclass": 7, "marital-status": 7, "occupation": 14, "relationship": 6}
     assert set(adult.test.protected["sex"].tolist()) == {"Female", "Male"}
     assert set(adult.test.protected["race"].tolist()) == {"White", "non-White"}

@@ -125,7 +125,7 @@ def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
-    people = method.sample(*PEOPLE).in_columns()
+    people = method.setup.sample(*PEOPLE).in_columns()
     assert people.table is not None
     table, y = plain(people.table), targets(people.y, method.classes)
     unit = _units(people)

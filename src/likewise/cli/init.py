@@ -47,8 +47,8 @@ def init(
     if output.exists():
         raise InvalidFile(f"{str(output)!r} exists already. Remove it, or name another (-o).")
     check_outputs([output], [model, *data])
-    table = open_rows([str(path) for path in data], csv=chosen.columns.csv)
-    rows = table.table(list(table.schema.names)).slice(0, MAX_ROWS)
+    paths = [str(path) for path in data]
+    rows = open_rows(paths, csv=chosen.columns.csv).read(0, MAX_ROWS)
     named = options.names(protected) or ()
     for name in named:
         require(name, rows.column_names, "protected")

@@ -110,7 +110,7 @@ def _people(
     from likewise.models import open_model, wants_columns
 
     columns = settings.columns
-    reading = {"label": columns.label, **columns.reading}
+    reading = columns.reading
     if spec is not None:
         opened = open_model(spec, trust=trust)
         raw = bool(settings.model.columns) or wants_columns(opened, columns.output)

@@ -22,6 +22,7 @@ from likewise.data.columns import (
     check_names,
     complete_rows,
     holds_dates,
+    is_missing,
     kind,
     numbers,
     require,
@@ -64,8 +65,6 @@ class NumberColumn(Column):
         """Learn mean and standard deviation of the values that are there."""
         every = numbers(name, column)
         seen = every[~np.isnan(every)]
-        if not len(seen):
-            raise InvalidData(f"Column {name!r} has no value at all: {IGNORE}.")
         check_finite(name, seen)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, scale = (seen.mean(), seen.std()) if np.ptp(seen) else (seen[0], 1.0)
@@ -255,7 +254,7 @@ class Encoder:
             require(name, columns, "an input to be encoded as an indicator")
         if not columns:
             raise InvalidData("There is no input column to encode.")
-        table = opened.table(columns)
+        table = opened.select(columns).table()
         if drop_missing:
             table = table.filter(pa.array(complete_rows(table, columns, drop=True)[0]))
         if not len(table):
@@ -283,11 +282,12 @@ class Encoder:
         return tuple(name for coding in self.codings for name in coding.features)
 
     @property
-    def spans(self) -> Mapping[str, range]:
+    def spans(self) -> Mapping[str, slice]:
         """Which features each original column became."""
         ends = itertools.accumulate((len(c.features) for c in self.codings), initial=0)
-        pairs = zip(self.codings, itertools.pairwise(ends), strict=True)
-        return {coding.name: range(begin, end) for coding, (begin, end) in pairs}
+        return dict(
+            zip(self.columns, itertools.starmap(slice, itertools.pairwise(ends)), strict=True)
+        )
 
     @property
     def complete_columns(self) -> tuple[str, ...]:
@@ -309,17 +309,17 @@ class Encoder:
         opened = open_rows(table, text=self.text_columns)
         for name in self.columns:
             require(name, opened.schema.names, "an input of the encoder")
-        people = opened.table(list(self.columns))
+        people = opened.select(self.columns).table()
         complete_rows(people, self.complete_columns, drop=False)
-        x = np.empty((len(people), len(self.features)))
-        for coding, span in zip(self.codings, self.spans.values(), strict=True):
+        x, spans = np.empty((len(people), len(self.features))), self.spans
+        for coding in self.codings:
             column = without_dictionary(people[coding.name])
             found, known = kind(column.type), coding.holds
             if found != known and (found, known) != ("true/false", "numbers"):
                 raise InvalidData(
                     f"Column {coding.name!r} holds {found}, but the encoder was fitted on {known}."
                 )
-            x[:, span] = coding.encode(column)
+            x[:, spans[coding.name]] = coding.encode(column)
         return x
 
     def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
@@ -328,8 +328,8 @@ class Encoder:
             raise InvalidData(
                 f"There are {x.shape[1]} features to decode; the encoder has {len(self.features)}."
             )
-        spans = zip(self.codings, self.spans.values(), strict=True)
-        return pa.table({c.name: c.decode(x[:, span.start : span.stop]) for c, span in spans})
+        spans = self.spans
+        return pa.table({c.name: c.decode(x[:, spans[c.name]]) for c in self.codings})
 
     def to_json(self) -> str:
         """Return the saved form; numbers are written so that they come back exactly."""
@@ -363,6 +363,8 @@ def _fit(name: str, column: Any, one: Level | None) -> Coding:
             f"Column {name!r} holds {found}, which cannot be encoded. "
             f"Turn it into numbers or text. Or: {IGNORE}."
         )
+    if is_missing(column).all():
+        raise InvalidData(f"Column {name!r} has no value at all: {IGNORE}.")
     numeric = not category and (found == "numbers" or holds_dates(column))
     if one is None and (found == "dates" or numeric):
         return NumberColumn.fit(name, column)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from likewise.data.columns import TEXT, check_names, frame_table, plain_type
+from likewise.data.columns import TEXT, check_names, frame_table, kind, plain_type
 from likewise.errors import InvalidData, InvalidFile, in_short, nearest
 from likewise.files import replacing
 from likewise.settings import Csv, make_settings
@@ -31,6 +31,9 @@ BUFFER_BYTES = 1 << 20
 
 MISSING_VALUES = [*csv.ConvertOptions().null_values, "None", "<NA>"]  # those of pandas
 NUMBER = r"^-?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?$"
+COMMON = [{*types, pa.null()} for types in ((pa.int64(), pa.float64()), (pa.bool_(),), (TEXT,))]
+"""Types that a column may have in several CSV files; of any others it is text."""
+
 DECIMAL_COMMA = r"^[-+]?(\d{1,3}([. '’]\d{3})+|\d*),\d+$"
 
 
@@ -210,10 +213,14 @@ class Rows:
         """The number of rows in all files."""
         return sum(map(len, self.parts))
 
-    def read(self, begin: int, end: int, columns: list[str]) -> pa.Table:
-        """Return ``columns`` of rows ``begin`` to before ``end``, counted over all files."""
+    def select(self, columns: Iterable[str]) -> "Rows":
+        """Return the same rows with these columns alone; others are not read."""
         schema = pa.schema([self.schema.field(name) for name in columns])
-        found = [schema.empty_table()]
+        return dataclasses.replace(self, schema=schema)
+
+    def read(self, begin: int, end: int) -> pa.Table:
+        """Return rows ``begin`` to before ``end``, counted over all files."""
+        columns, found = self.schema.names, [self.schema.empty_table()]
         for number, first, last in _overlaps(map(len, self.parts), begin, end):
             part = self.parts[number]
             if isinstance(part, ParquetPart):
@@ -221,21 +228,21 @@ class Rows:
             else:
                 table = part.slice(first, last - first)
             try:
-                found.append(table.select(columns).cast(schema))
+                found.append(table.select(columns).cast(self.schema))
             except pa.ArrowException as error:
                 raise InvalidData(
                     f"A file of {self.name} does not fit the others ({in_short(error)})."
                 ) from None
         return pa.concat_tables(found)
 
-    def batches(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Yield ``columns`` of all rows, in order, in pieces."""
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield all rows, in order, in pieces."""
         for begin in range(0, self.n_rows, BATCH_ROWS):
-            yield self.read(begin, begin + BATCH_ROWS, columns)
+            yield self.read(begin, begin + BATCH_ROWS)
 
-    def table(self, columns: list[str]) -> pa.Table:
-        """Return ``columns`` of all rows at once."""
-        return self.read(0, self.n_rows, columns)
+    def table(self) -> pa.Table:
+        """Return all rows at once."""
+        return self.read(0, self.n_rows)
 
     def on_disk(self, folder: Path) -> "Rows":
         """Return the same rows so that sending them elsewhere costs nothing: a table as a file."""
@@ -246,7 +253,7 @@ class Rows:
             replacing(path) as file,
             pq.ParquetWriter(file, self.schema, write_page_checksum=True) as writer,
         ):
-            for piece in self.batches(self.schema.names):
+            for piece in self.batches():
                 writer.write_table(piece, row_group_size=BATCH_ROWS)
         return dataclasses.replace(self, parts=(ParquetPart.open(path),))
 
@@ -301,30 +308,27 @@ def _read_csv_files(
     Columns hold numbers or true/false, as Arrow finds, or text: dates, and what is a number in one
     file and none in another, are as they were written. Notes say what one may not expect.
     """
-    types = dict.fromkeys(text, TEXT)
-    while True:
-        tables = {path: _read_csv(path, options, types) for path in paths}
-        held: dict[str, set[Any]] = {}
-        for table in tables.values():
-            for field in _plain(table.schema):
-                held.setdefault(field.name, set()).add(field.type)
-        common = {name: _common_type(found - {pa.null()}) for name, found in held.items()}
-        if not (other := {n: t for n, t in common.items() if held[n] - {t, pa.null()}}):
-            break
-        types |= other
+    tables = {path: _read_csv(path, options, text) for path in paths}
+    held: dict[str, set[Any]] = {}
+    for table in tables.values():
+        for field in _plain(table.schema):
+            held.setdefault(field.name, {pa.null()}).add(field.type)
+    mixed = [name for name, found in held.items() if not any(found <= one for one in COMMON)]
+    if mixed:
+        tables = {path: _read_csv(path, options, text.union(mixed)) for path in paths}
     notes: dict[str, str] = {}
     for path, table in tables.items():
         if "" in table.column_names:
             notes[str(path)] = f"A column of {path.name} has no name and is not read."
             tables[path] = table = table.drop_columns("")
         for name in table.column_names:
-            if name not in text and common[name] == TEXT:
+            if name not in text and kind(table[name].type) == "text":
                 notes |= _among_numbers(path, name, table[name], options)
     return tables, tuple(notes.values())
 
 
-def _read_csv(path: Path, options: Csv, types: Mapping[str, Any]) -> pa.Table:
-    """Read a CSV file, with these columns' types; a column without a name may have any."""
+def _read_csv(path: Path, options: Csv, text: frozenset[str]) -> pa.Table:
+    """Read a CSV file, columns ``text`` as text; a column without a name may have any type."""
     with _reading(path, options):
         table = csv.read_csv(
             path,
@@ -333,7 +337,7 @@ def _read_csv(path: Path, options: Csv, types: Mapping[str, Any]) -> pa.Table:
                 delimiter=_separator(path, options), newlines_in_values=True
             ),
             convert_options=csv.ConvertOptions(
-                column_types=types,
+                column_types=dict.fromkeys(text, TEXT),
                 null_values=MISSING_VALUES,
                 strings_can_be_null=True,
                 true_values=["true", "True", "TRUE"],
@@ -352,13 +356,6 @@ def _read_csv(path: Path, options: Csv, types: Mapping[str, Any]) -> pa.Table:
         raise InvalidFile(f"No column of {str(path)!r} has a name in the first line.")
     check_names(names, repr(str(path)))
     return table
-
-
-def _common_type(found: set[Any]) -> Any:
-    """Return the type for a column that is of these types in some files."""
-    if found <= {pa.int64(), pa.float64()}:
-        return pa.float64() if pa.float64() in found else next(iter(found), pa.null())
-    return pa.bool_() if found == {pa.bool_()} else TEXT
 
 
 def _among_numbers(path: Path, name: str, column: Any, options: Csv) -> dict[str, str]:

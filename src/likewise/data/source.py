@@ -32,7 +32,7 @@ from likewise.data.columns import (
 )
 from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
-from likewise.data.survey import READ_ROWS, Survey
+from likewise.data.survey import READ_ROWS, Survey, cut
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.fingerprints import CHUNK_ROWS, hash_json, row_hashes
 from likewise.settings import Csv
@@ -116,7 +116,7 @@ class Source(abc.ABC):
 
     name: str
     n_rows: int
-    expected: tuple[bytes, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
+    expected: Mapping[int, bytes] | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
     @abc.abstractmethod
     def identity(self) -> dict[str, str]:
@@ -143,13 +143,12 @@ class Source(abc.ABC):
 
     def knowing(self, survey: Survey) -> "Source":
         """Return the source that refuses rows that are not those of the survey any more."""
-        chunks = survey.chunks
-        return dataclasses.replace(self, expected=tuple(chunks[k] for k in range(len(chunks))))
+        return dataclasses.replace(self, expected=survey.chunks)
 
     def unchanged(self, rows: range) -> tuple[AuditData, Int[np.ndarray, " n"]]:
         """Return what `rows` does, for whole chunks, unless they have changed since the survey."""
         people, places = self.rows(rows.start, rows.stop)
-        if self.expected:
+        if self.expected is not None:
             for chunk, digest in digests(people, places, rows).items():
                 if digest != self.expected[chunk]:
                     first = chunk * CHUNK_ROWS
@@ -179,8 +178,7 @@ class Blocks:
         begin = numbers.start * self.size // CHUNK_ROWS * CHUNK_ROWS
         last = min(-(-end // CHUNK_ROWS) * CHUNK_ROWS, n_rows)
         waiting: list[AuditData] = []
-        for first in range(begin, last, READ_ROWS):
-            rows = range(first, min(first + READ_ROWS, last))
+        for rows in cut(range(begin, last), READ_ROWS):
             people, places = self.source.unchanged(rows)
             for number in range(rows.start // self.size, -(-rows.stop // self.size)):
                 if number not in numbers:
@@ -217,8 +215,7 @@ class TableSource(Source):
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
         roles, encoder = self.roles, self.encoder
-        columns = [name for name in self.table.schema.names if name not in roles.ignore]
-        table = self.table.read(begin, end, columns)
+        table = self.table.read(begin, end)
         named = (roles.label, roles.weight, roles.cluster, roles.id)
         needed = [name for name in named if name is not None]
         inputs = self.inputs if encoder is None else encoder.complete_columns
@@ -267,7 +264,7 @@ class TableSource(Source):
     @override
     def everyone(self, role: str) -> Any:
         name = getattr(self.roles, role)
-        return None if name is None else self.table.table([name])[name]
+        return None if name is None else self.table.select([name]).table()[name]
 
     def raw(self) -> "TableSource | None":
         """Return the same people before features are made of them; None if that is settled."""
@@ -279,13 +276,11 @@ class TableSource(Source):
         return dataclasses.replace(self, table=self.table.on_disk(folder))
 
 
-def _repeats(rows: Rows, roles: Roles) -> Int[np.ndarray, " r"]:
+def _repeats(rows: Rows, id: str) -> Int[np.ndarray, " r"]:
     """Return the numbers of rows that repeat an earlier one of the same id in every column."""
-    id = str(roles.id)
-    columns = [name for name in rows.schema.names if name not in roles.ignore]
     pieces = []
-    for part in rows.batches(columns):
-        whole = row_hashes({name: part[name] for name in columns})
+    for part in rows.batches():
+        whole = row_hashes({name: part[name] for name in part.column_names})
         pieces.append((row_hashes({id: part[id]}), whole, is_missing(part[id])))
     ids, contents, unknown = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     known = np.flatnonzero(~unknown)  # rows without an id are refused, or left out, elsewhere
@@ -293,7 +288,7 @@ def _repeats(rows: Rows, roles: Roles) -> Int[np.ndarray, " r"]:
     firsts = known[first][person]
     if (other := contents[known] != contents[firsts]).any():
         row, earlier = int(known[other][0]), int(firsts[other][0])
-        name = rows.read(row, row + 1, [id])[id][0].as_py()
+        name = rows.read(row, row + 1)[id][0].as_py()
         raise InvalidData(
             f"Rows {earlier + 1} and {row + 1} are both of {id} = {name!r}, but differ. Merge "
             f"them, or let the rows of one person count as dependent: --clusters {id}."
@@ -410,16 +405,17 @@ def as_source(
     rows = open_rows(people, text=frozenset() if encoder is None else encoder.text_columns, csv=csv)
     check_count(rows.n_rows, rows.n_rows)
     roles.check(rows.schema.names)
-    for name, found in zip(rows.schema.names, rows.schema.types, strict=True):
+    read = rows.select(name for name in rows.schema.names if name not in roles.ignore)
+    for name, found in zip(read.schema.names, read.schema.types, strict=True):
         if name == roles.weight and kind(found) != "numbers":
             raise InvalidData(f"Column {name!r} (weight) holds {kind(found)}, not numbers.")
-        if name not in roles.ignore and pa.types.is_nested(found):
+        if pa.types.is_nested(found):
             raise InvalidData(
                 f"Column {name!r} is nested ({found}). Make plain columns of it, or {IGNORE}."
             )
     inputs = () if raw else _inputs(roles, rows.schema, encoder)
-    repeated = np.empty(0, int) if roles.id is None else _repeats(rows, roles)
-    return TableSource(rows.name, rows.n_rows, rows, roles, inputs, encoder, drop_missing, repeated)
+    repeated = np.empty(0, int) if roles.id is None else _repeats(read, roles.id)
+    return TableSource(rows.name, rows.n_rows, read, roles, inputs, encoder, drop_missing, repeated)
 
 
 def read_pool(
@@ -447,7 +443,7 @@ def read_pool(
         opened = open_rows(pool, csv=csv)
         has = opened.schema.names
         label, cluster, id = (name if name in has else None for name in (label, cluster, id))
-        if label is not None and is_missing(opened.table([label])[label]).any():
+        if label is not None and is_missing(opened.select([label]).table()[label]).any():
             label = None
         unasked = tuple(n for n in has if n not in (label, cluster, id, *schema.names))
         named = {"label": label, "cluster": cluster, "id": id, "ignore": unasked, **roles}

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import itertools
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ SAMPLE_SIZE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
 
 READ_ROWS = 16 * CHUNK_ROWS  # rows read at a time
+TASK_ROWS = 8 * READ_ROWS  # rows that a worker surveys at a time
 MAX_LABELS = 10_000  # different labels that are counted; more are measurements, not classes
 
 
@@ -35,8 +37,8 @@ class Survey:
         among all rows of the source.
     labels
         How often each label occurs; of more than 10 000 different ones, the first 10 001.
-    traits, gaps
-        By protected attribute, how often each value occurs, and how many are missing.
+    traits
+        By protected attribute, how often each value occurs.
     weights
         Smallest and largest weight; infinities without weights.
     dropped, left_out
@@ -52,11 +54,10 @@ class Survey:
     n: int
     sample: AuditData
     places: Int[np.ndarray, " m"]
-    labels: Mapping[Any, int]
-    traits: Mapping[str, Mapping[Any, int]]
-    gaps: Mapping[str, int]
+    labels: Counter[Any]
+    traits: Mapping[str, Counter[Any]]
     weights: tuple[float, float]
-    dropped: Mapping[str, int]
+    dropped: Counter[str]
     left_out: Int[np.ndarray, " g"]
     chunks: Mapping[int, bytes]
     sketch: Hashes
@@ -71,7 +72,6 @@ class Survey:
         drawn: Int[np.ndarray, " m"],
     ) -> "Survey":
         """Look at the people among some ``rows``, of whom those ``drawn`` join the sample."""
-        gone = {name: missing(column) for name, column in people.protected.items()}
         chosen = np.flatnonzero(np.isin(places, drawn, assume_unique=True))
         weights = (np.inf, -np.inf)
         if people.weight is not None and len(people):
@@ -80,11 +80,10 @@ class Survey:
             n=len(people),
             sample=dataclasses.replace(people.take(chosen), dropped={}),
             places=places[chosen],
-            labels=_first(_counts(people.y)),
-            traits={n: _levels(column[~gone[n]]) for n, column in people.protected.items()},
-            gaps={name: int(lost.sum()) for name, lost in gone.items()},
+            labels=_labels(_counts(people.y)),
+            traits={n: _levels(c[~missing(c)]) for n, c in people.protected.items()},
             weights=weights,
-            dropped=dict(people.dropped),
+            dropped=Counter(people.dropped),
             left_out=np.delete(np.arange(rows.start, rows.stop), places - rows.start),
             chunks=digests(people, places, rows),
             sketch=sketch_of(row_hashes(person_columns(people))),
@@ -97,14 +96,15 @@ class Survey:
             n=self.n + other.n,
             sample=joined([self.sample, other.sample]).take(np.argsort(places)),
             places=np.sort(places),
-            labels=_first(_added(self.labels, other.labels)),
-            traits={name: _added(self.traits[name], other.traits[name]) for name in self.traits},
-            gaps=_added(self.gaps, other.gaps),
+            labels=_labels(self.labels + other.labels),
+            traits={
+                name: _in_order(self.traits[name] + other.traits[name]) for name in self.traits
+            },
             weights=(
                 min(self.weights[0], other.weights[0]),
                 max(self.weights[1], other.weights[1]),
             ),
-            dropped=_added(self.dropped, other.dropped),
+            dropped=_in_order(self.dropped + other.dropped),
             left_out=np.sort(np.concatenate([self.left_out, other.left_out])),
             chunks={**self.chunks, **other.chunks},
             sketch=sketch_of(self.sketch, other.sketch),
@@ -117,6 +117,11 @@ class Survey:
         return self.weights[0] < self.weights[1]
 
     @property
+    def gaps(self) -> dict[str, int]:
+        """How many people miss each protected attribute."""
+        return {name: self.n - known.total() for name, known in self.traits.items()}
+
+    @property
     def repeated(self) -> int:
         """How many rows repeat another in every column; estimated if there are many rows."""
         known = self.sketch
@@ -127,8 +132,7 @@ class Survey:
     @functools.cached_property
     def fingerprint(self) -> str:
         """The fingerprint of all people, however their rows are cut into files."""
-        names = person_columns(self.sample)
-        return hash_people(names, self.n, [self.chunks[k] for k in sorted(self.chunks)])
+        return hash_people(person_columns(self.sample), self.n, self.chunks)
 
 
 def drawn_rows(n: int, seed: int, size: int = SAMPLE_SIZE) -> Int[np.ndarray, " m"]:
@@ -156,15 +160,12 @@ class SurveyJob:
             people, places = self.source.rows(rows.start, rows.stop)
             return Survey.from_people(people, places, rows, drawn)
 
-        return lambda task: total(map(look, _cut(task, READ_ROWS)))
-
-    def tasks(self, rows: int = 8 * READ_ROWS) -> Iterator[range]:
-        """Yield ranges of row numbers that cover the source."""
-        return _cut(range(self.source.n_rows), rows)
+        return lambda task: total(map(look, cut(task, READ_ROWS)))
 
 
-def _cut(rows: range, size: int) -> Iterator[range]:
-    return (rows[begin : begin + size] for begin in range(0, len(rows), size))
+def cut(rows: range, size: int) -> list[range]:
+    """Return consecutive ranges of so many numbers; the last may hold fewer."""
+    return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
 
 
 def total(surveys: Iterator[Survey]) -> Survey:
@@ -172,37 +173,33 @@ def total(surveys: Iterator[Survey]) -> Survey:
     return functools.reduce(operator.add, surveys)
 
 
-def _counts(column: Any) -> dict[Any, int]:
+def _counts(column: Any) -> Counter[Any]:
     """Count values; Arrow is quicker than a loop over Python objects."""
     try:
         counted = pa.array(column).value_counts()
     except pa.ArrowException:  # of mixed types
         counted = pa.array(column.astype(str)).value_counts()
     values, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
-    return _in_order(dict(zip(values, counts, strict=True)))
+    return Counter(dict(zip(values, counts, strict=True)))
 
 
-def _first(labels: Mapping[Any, int]) -> dict[Any, int]:
-    return dict(itertools.islice(labels.items(), MAX_LABELS + 1))
+def _labels(counts: Counter[Any]) -> Counter[Any]:
+    return Counter(dict(itertools.islice(_in_order(counts).items(), MAX_LABELS + 1)))
 
 
-def _levels(column: Any) -> dict[Any, int]:
+def _levels(column: Any) -> Counter[Any]:
     """Count levels; whole numbers are read as floats where one of their part is missing."""
-    return {
+    counts = {
         int(value) if isinstance(value, float) and value.is_integer() else value: count
         for value, count in _counts(column).items()
     }
+    return _in_order(Counter(counts))
 
 
-def _added(some: Mapping[Any, int], others: Mapping[Any, int]) -> dict[Any, int]:
-    found = {key: some.get(key, 0) + others.get(key, 0) for key in {**some, **others}}
-    return found if some.keys() == others.keys() else _in_order(found)
-
-
-def _in_order(counts: Mapping[Any, int]) -> dict[Any, int]:
+def _in_order(counts: Counter[Any]) -> Counter[Any]:
     """Sort by value, so that nothing depends on who was read first."""
 
     def key(value: Any) -> tuple[str, Any]:
         return "" if isinstance(value, int | float) else type(value).__name__, value
 
-    return {value: counts[value] for value in sorted(counts, key=key)}
+    return Counter({value: counts[value] for value in sorted(counts, key=key)})

@@ -12,7 +12,7 @@ from likewise.errors import InvalidSettings, nearest
 from likewise.models.base import ModelCard
 from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
 from likewise.settings import Choice, Settings
-from likewise.settings.choices import METHODS, TESTS, make, note, parameters
+from likewise.settings.choices import METHODS, TESTS, note, parameters
 from likewise.stats.decision import holm_adjusted
 from likewise.stats.estimate import hall
 from likewise.stats.ratio_test import Evidence, RatioTest
@@ -59,17 +59,20 @@ class Judgement:
         return DeltaCurveRecord(evidence_below=below, within_from=within)
 
 
-def deciding_map(choice: Choice, card: ModelCard) -> Choice:
-    """Return the method that decides: the gradient flow, or the search for want of gradients."""
+def deciding_map(choice: Choice, card: ModelCard) -> tuple[str, dict[str, Any]]:
+    """Return the method that decides, the gradient flow or the search for want of gradients.
+
+    Its name comes first, then its parameters.
+    """
     if choice.name != "auto":
-        return choice
+        return choice.name, choice.params
     known = {name: parameters(METHODS.find(name)) for name in ("reach", "gradient_flow")}
     for name in choice.params:
         if not any(name in own for own in known.values()):
             raise InvalidSettings(f"Neither gradient_flow nor reach has a parameter {name!r}.")
     chosen = "gradient_flow" if card.differentiable else "reach"
     given = {name: value for name, value in choice.params.items() if name in known[chosen]}
-    return Choice.model_validate({"name": chosen, **given})
+    return chosen, given
 
 
 def decide_with_groups(
@@ -127,8 +130,7 @@ def choose_tests(
     for name in names:
         knows = interval in TESTS.find(name, trust=trust).intervals
         own = shared | {"interval": interval} if knows else shared
-        choice = Choice.model_validate({"name": name, **settings.tests.params(name)})
-        test = make(TESTS, choice, trust=trust, shared=own)
+        test = TESTS.make(name, settings.tests.params(name), trust=trust, shared=own)
         tests[test.name] = test
     shared["interval"] = interval
     sections = {

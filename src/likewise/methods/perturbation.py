@@ -44,8 +44,8 @@ from likewise.outcomes import troubles
 from likewise.probe import PRIMARY, Probe, Subsample
 from likewise.record import DecidedBy, MetricRecord, NumericalErrorRecord
 from likewise.run.executors import Threads, block_size, processors
-from likewise.settings import Choice, Settings
-from likewise.settings.choices import METHODS, METRICS, make, note
+from likewise.settings import Settings
+from likewise.settings.choices import METHODS, METRICS, note
 from likewise.setup import Setup
 from likewise.stats.frame import Frame, TraitLevels
 from likewise.stats.ratio_test import RatioTest
@@ -339,7 +339,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     same_sample = same_people(metric, survey)
     tests, settings = choose_tests(settings, wrapped.card, trust=trust)
     if map is None:
-        map = make(METHODS, deciding_map(settings.method, wrapped.card), trust=trust)
+        map = METHODS.make(*deciding_map(settings.method, wrapped.card), trust=trust)
     if map.asks_answers:
         wrapped, handle = handle.bounded()
     decider = deciding_test(settings, wrapped.card, tests, map.name)
@@ -383,8 +383,7 @@ def _choose_metric(setup: Setup, settings: Settings) -> tuple[Any, Settings]:
     if given is None and name != "auto":
         given = METRICS.find(name, trust=setup.trust)
         if isinstance(given, type):
-            choice = Choice.model_validate({"name": name, **settings.metric.params})
-            given = make(METRICS, choice, trust=setup.trust)
+            given = METRICS.make(name, settings.metric.params, trust=setup.trust)
     if callable(given) and not isinstance(given, FairMetric):
         given = function_metric(given)
     if isinstance(given, FunctionMetric):

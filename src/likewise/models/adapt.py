@@ -535,7 +535,7 @@ class TableFront:
             return {name: _matrix(table, [name]) for name in table.column_names}
         if form == "features" and encoder is not None:
             x = encoder.encode(table)
-            return {n: x[:, span.start : span.stop] for n, span in encoder.spans.items()}
+            return {name: x[:, span] for name, span in encoder.spans.items()}
         found: Columns = self.answer.prepare(table)
         return found
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from likewise.record.json_text import MAX_NUMBER
+from likewise.record import MAX_NUMBER
 from likewise.report.formats import limit
 
 MARGIN = 4.0

@@ -44,7 +44,11 @@ class Choices(pydantic.BaseModel):
     """A section of the settings: closed, and never changed."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        coerce_numbers_to_str=True,  # favourable = 1, columns called 2024
     )
 
 
@@ -160,8 +164,6 @@ class Csv(Choices):
 class Columns(Choices):
     """What the columns of the table mean."""
 
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
     label: str | None = None
     """Column with the true outcome."""
     protected: Names = ()
@@ -189,9 +191,9 @@ class Columns(Choices):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How a table is read besides its label: arguments of `likewise.read` and its like."""
-        names = ("protected", "weight", "cluster", "ignore", "drop_missing", "id", "bins", "csv")
-        return {name: getattr(self, name) for name in names}
+        """How a table is read: arguments of `likewise.read` and its like."""
+        others = ("output", "label_map", "may_matter")
+        return {name: value for name, value in self if name not in others}
 
     @pydantic.field_validator("bins", mode="before")
     @classmethod

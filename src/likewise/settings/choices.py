@@ -62,6 +62,35 @@ class Registry:
             )
         return load(name, self.kind, str(Path.cwd()))
 
+    def make(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        trust: bool = False,
+        shared: Mapping[str, Any] = {},
+    ) -> Any:
+        """Return what a name stands for, made with its parameters.
+
+        ``shared`` are parameters that several classes have (a tolerance, say): ``params`` override
+        them, and a class without such a field does not get them.
+        """
+        cls = self.find(name, trust=trust)
+        fields, hints = parameters(cls), typing.get_type_hints(cls)
+        for param in params:
+            if param not in fields:
+                raise InvalidSettings(
+                    f"The {self.kind} {name!r} has no parameter {param!r} (it has: "
+                    f"{', '.join(fields) or 'none'}).{nearest(param, fields)}"
+                )
+        values = {n: value for n, value in shared.items() if n in fields} | dict(params)
+        for param, value in values.items():
+            values[param] = _read(value, hints[param], f"{self.kind} {name!r}: {param}")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise InvalidSettings(f"The {self.kind} {name!r} cannot be made: {error}.") from None
+
     def name_of(self, cls: type) -> str:
         """Return the name of a class: the one it is registered by, or where it is."""
         found = function_name(cls)
@@ -157,35 +186,6 @@ def check_names(settings: Settings, *, made: bool, trust: bool) -> None:
     for registry, chosen in ((TESTS, settings.tests), (CHECKS, settings.checks)):
         for name in (*chosen.named, *(chosen.run if isinstance(chosen.run, tuple) else ())):
             registry.find(name, trust=trust)
-
-
-def make(
-    registry: Registry, choice: Choice, *, trust: bool = False, shared: Mapping[str, Any] = {}
-) -> Any:
-    """Return what a choice names, made with its parameters.
-
-    ``shared`` are parameters that several classes have (a tolerance, say): a choice overrides
-    them, and a class without such a field does not get them.
-    """
-    cls = registry.find(choice.name, trust=trust)
-    fields = parameters(cls)
-    for name in choice.params:
-        if name not in fields:
-            raise InvalidSettings(
-                f"The {registry.kind} {choice.name!r} has no parameter {name!r} (it has: "
-                f"{', '.join(fields) or 'none'}).{nearest(name, fields)}"
-            )
-    values = {name: value for name, value in shared.items() if name in fields} | choice.params
-    hints = typing.get_type_hints(cls)
-    for name, value in values.items():
-        where = f"{registry.kind} {choice.name!r}: {name}"
-        values[name] = _read(value, hints.get(name, Any), where)
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise InvalidSettings(
-            f"The {registry.kind} {choice.name!r} cannot be made: {error}."
-        ) from None
 
 
 def note(registry: Registry, made: Any) -> Choice:

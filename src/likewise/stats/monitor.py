@@ -20,8 +20,7 @@ from scipy.special import logsumexp, stdtrit
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
 from likewise.files import read_whole, write_whole
 from likewise.outcomes import Outcomes, provenance, troubles
-from likewise.record import RateComparison, Record
-from likewise.record.json_text import Part, parse
+from likewise.record import Part, RateComparison, Record, parse
 from likewise.stats.estimate import check_alpha, check_delta
 
 BETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.75, 0.95)

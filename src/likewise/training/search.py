@@ -339,5 +339,4 @@ def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) ->
 
 
 def _table(people: Any, csv: Csv) -> pa.Table:
-    rows = open_rows(people, csv=csv)
-    return rows.table(list(rows.schema.names))
+    return open_rows(people, csv=csv).table()
