@@ -70,7 +70,7 @@ class AuditResult:
         flat: list[dict[str, Any]] = []
         for row in rows:
             flat.append({})
-            for name, value in row.model_dump().items():
+            for name, value in row.model_dump(exclude={"folds"}).items():
                 if name.endswith("interval") and isinstance(value, tuple):  # two columns
                     flat[-1] |= {f"{name}_low": value[0], f"{name}_high": value[1]}
                 elif not isinstance(value, tuple | dict):
