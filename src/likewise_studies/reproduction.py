@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from pydantic import TypeAdapter
 
 from likewise.errors import InvalidSettings, import_optional, nearest
 from likewise.files import make_folder
@@ -90,7 +91,7 @@ def reproduce_simulation(progress: Progress | None = None) -> Reproduction:
 
 def reproduce_study(study: Study, folder: Path, **how: Any) -> Reproduction:
     """Train and audit every method of a study on random splits."""
-    rows = [Row.of(values) for values in _each(run_one, study, folder, **how)]
+    rows = TypeAdapter(list[Row]).validate_python(_each(run_one, study, folder, **how))
     return Reproduction(
         study=study.name,
         title=study.title,

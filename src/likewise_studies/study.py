@@ -119,12 +119,6 @@ class Row:
     train_seconds: float
     audit_seconds: float
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> "Row":
-        """Return the row behind the plain values of `run_one`."""
-        parts = {"flow": Inferred, "reach": Inferred, "shuffled": Shuffled, "paired": Paired}
-        return cls(**{**values, **{name: kind(**values[name]) for name, kind in parts.items()}})
-
 
 KINDS = (Row, Inferred, Shuffled, Paired)
 """What is kept of a piece: a journal of other fields is not mixed in."""
