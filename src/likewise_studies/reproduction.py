@@ -1,6 +1,7 @@
 """Runs a study of the paper, and gives its tables, figures and numbers with ours beside them."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def _each(
         import_optional("fairlearn.reductions", "fairlearn", "Reductions")  # now, not after an hour
     study.split(0)  # fetched once, before several processes ask for it
     jobs = {
-        study.piece(name, split): (run, (study, name, split))
+        study.piece(name, split): functools.partial(run, study, name, split)
         for split in range(splits)
         # The longest first: no worker is left alone with it at the end.
         for name in reversed(list(models))
