@@ -84,8 +84,7 @@ def compare_pairs(model: Any, people: Split, may_matter: Sequence[str]) -> Paire
 
     Each half of the test split is the other's reference sample: the model knows training people.
     """
-    alike = tuple(may_matter)
-    result = audit(model, people.test, may_matter=alike, checks="core", executor=Threads(1))
+    result = audit(model, people.test, may_matter=may_matter, checks="core", executor=Threads(1))
     found = result.record.matched_pairs
     assert found is not None
     rows = [row for row in found.comparisons if row.ratio > 0]

@@ -190,14 +190,12 @@ def infer(
 
 def train(model: Any, people: Split, seed: int) -> Any:
     """Return a fresh copy of ``model``, trained on the training people."""
-    data = people.train
-    fresh = clone(model)
-    known = fresh.get_params()
-    chosen: dict[str, Any] = {name: seed for name in known if name.endswith("random_state")}
-    if "directions" in known:
+    data, fresh = people.train, clone(model).set_params(random_state=seed)
+    if "directions" in fresh.get_params():
         # Learned with feature names, so that a trait which is itself an input is recognised.
-        chosen["directions"] = sensitive_subspace(data, C=1.0, groups=0, controls=0).directions
-    return fresh.set_params(**chosen).fit(data.x, data.y, protected=dict(data.protected))
+        metric = sensitive_subspace(data, C=1.0, groups=0, controls=0)
+        fresh.set_params(directions=metric.directions)
+    return fresh.fit(data.x, data.y, protected=dict(data.protected))
 
 
 def performance(outcomes: Outcomes, privileged: Mapping[str, str]) -> dict[str, float]:
