@@ -12,6 +12,7 @@ from likewise_studies.jobs import FinishedJobs, run_jobs
 
 # Functions that a fresh process can import.
 JOBS = {f"factorial {n}": partial(math.factorial, n) for n in range(6)}
+FAILS = partial(operator.truediv, 1, 0)
 EXPECTED = {f"factorial {n}": math.factorial(n) for n in range(6)}
 
 
@@ -25,16 +26,13 @@ def test_jobs_give_their_results_in_order_and_finished_ones_are_not_run_again(tm
     assert (seen[0], seen[-1]) == (("counting", 0, 6), ("counting", 6, 6))
     assert dict(os.environ) == before
     # These would fail if they were run.
-    again = dict.fromkeys(JOBS, partial(operator.truediv, 1, 0))
+    again = dict.fromkeys(JOBS, FAILS)
     assert run_jobs(again, journal, workers=1, words="") == EXPECTED
 
 
 @pytest.mark.parametrize(
     ("workers", "breaks"),
-    [
-        (1, partial(operator.truediv, 1, 0)),
-        pytest.param(2, partial(os._exit, 9), marks=pytest.mark.slow),
-    ],
+    [(1, FAILS), pytest.param(2, partial(os._exit, 9), marks=pytest.mark.slow)],
     ids=["fails", "its process dies"],
 )
 def test_a_job_that_cannot_be_done_is_one_sentence_and_costs_no_finished_job(

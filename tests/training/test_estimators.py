@@ -207,10 +207,7 @@ def test_a_fair_model_looks_less_at_what_tells_the_group(estimator, share, table
         (BaselineClassifier(learning_rate=-1.0), "learning_rate is -1.0"),
         (SenSRClassifier(np.ones((2, 3)), max_iter=1), r"shape \(2, 3\).* 4 col"),
         (ProjectClassifier(np.full((1, 4), np.nan), max_iter=1), "not finite"),
-        (
-            SenSRClassifier([[1.0, 0, 0, 0]], subspace_rate="strong"),
-            "is 'strong'; it is a number or",
-        ),
+        (SenSRClassifier([[1.0, 0, 0, 0]], subspace_rate="strong"), "'strong'; it is a number"),
         (SenSRClassifier([[1.0, 0, 0, 0]], subspace_rate=-1.0), "must not be negative"),
     ],
 )
