@@ -1,6 +1,7 @@
 """The call people wish they could write, and a result that fits into their day."""
 
 import copy
+import dataclasses
 import io
 import pickle
 
@@ -89,6 +90,14 @@ def test_the_call_answers_in_one_sentence_and_in_data_frames(result, tmp_path):
     result.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
     assert result.to_dict()["verdict"] == "evidence"
+
+
+def test_a_comparison_that_could_not_be_made_adds_no_column(result):
+    part = result.record.matched_pairs
+    rows = (part.comparisons[0].model_copy(update={"folds": None}), *part.comparisons[1:])
+    part = part.model_copy(update={"comparisons": rows})
+    record = result.record.model_copy(update={"matched_pairs": part})
+    assert list(dataclasses.replace(result, record=record).groups) == list(result.groups)
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow"])

@@ -8,7 +8,7 @@ from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.learn_metric import sensitive_subspace
 from likewise.methods.observe import observe
 from likewise.models import as_model
-from likewise.training.baselines import BaselineClassifier
+from likewise.training import BaselineClassifier
 from likewise_studies.datasets import adult, cache_folder
 
 NETWORKS = {

@@ -11,7 +11,7 @@ import numpy as np
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.record import MatchedPairsRecord, RateComparison, Record
 from likewise.stats.decision import holm_adjusted
-from likewise.stats.estimate import check_alpha, quantile, upper_tail
+from likewise.stats.estimate import Estimate, check_alpha
 
 MARGIN = 1.1
 """Factor of the ratio that a claim must exceed, beyond chance, unless another is asked for."""
@@ -67,10 +67,12 @@ class ModelComparison:
 
     def shown_within(self, what: str, margin: float) -> bool:
         """Tell whether an increase is shown to be below a margin: one-sided, at level α."""
-        one = next((d for d in self.performance if d.what == what), None)
-        if one is None or not one.std_error >= 0:
-            return False
-        return one.value + quantile(1 - self.alpha, one.degrees) * one.std_error < margin
+        return any(
+            Estimate(one.value, one.std_error, 0, degrees=one.degrees).upper_bound(self.alpha)
+            < margin
+            for one in self.performance
+            if one.what == what
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,13 +148,10 @@ def compare(
         raise InvalidSettings(f"margin is a factor of at least 1 (got {margin:g}).")
     pairs = [_compared(first, one, name, other, level, margin) for name, other in others]
     # All deviations of all models are corrected together (Holm 1979).
-    keys = {
-        (i, j): d.p_value for i, pair in enumerate(pairs) for j, d in enumerate(pair.deviations)
-    }
-    adjusted = holm_adjusted(keys)
+    p_values = [one.p_value for pair in pairs for one in pair.deviations]
+    adjusted = iter(holm_adjusted(dict(enumerate(p_values))).values())
     for i, pair in enumerate(pairs):
-        found = enumerate(pair.deviations)
-        deviations = [dataclasses.replace(one, p_value=adjusted[i, j]) for j, one in found]
+        deviations = [dataclasses.replace(d, p_value=next(adjusted)) for d in pair.deviations]
         pairs[i] = dataclasses.replace(pair, deviations=tuple(deviations))
     return Comparison(records, tuple(pairs), level, margin)
 
@@ -234,9 +233,8 @@ def _deviation(
     variance = len(people) / (len(people) - 1) * float(people @ people + pairs @ pairs)
     if len(redrawn) > 1:
         variance += float(redrawn @ redrawn) / (len(redrawn) - 1) / len(redrawn)
-    error = math.sqrt(variance)
-    about = {"attribute": one.attribute, "group": one.group, "other": one.other, "margin": margin}
-    return _difference("deviation", (first, second), error, len(people) - 1, alpha, **about)
+    found = _difference("deviation", (first, second), variance, len(people), alpha, margin)
+    return dataclasses.replace(found, attribute=one.attribute, group=one.group, other=one.other)
 
 
 def _log_ratio(row: RateComparison, flip: bool = False) -> tuple[float, list[np.ndarray]]:
@@ -261,20 +259,22 @@ def _performance(
     one, other = (np.array(part.performance_folds[name]) for part in (a, b))
     total, gap, folds = weight.sum(), other - one, len(weight)
     influence = (gap - weight * gap.sum() / total) / total
-    error = math.sqrt(folds / (folds - 1) * float(influence @ influence))
+    variance = folds / (folds - 1) * float(influence @ influence)
     means = float(one.sum() / total), float(other.sum() / total)
-    what = "error rate" if name == "error" else name
-    return _difference(what, means, error, folds - 1, alpha)
+    return _difference("error rate" if name == "error" else name, means, variance, folds, alpha)
 
 
 def _difference(
-    what: str, values: tuple[float, float], error: float, degrees: float, alpha: float, **about: Any
+    what: str,
+    values: tuple[float, float],
+    variance: float,
+    folds: int,
+    alpha: float,
+    margin: float = 0.0,
 ) -> Difference:
     """Return a difference with its interval; the p-value is of one by at most the margin."""
     first, second = values
-    value, half = second - first, quantile(1 - alpha / 2, degrees) * error
-    beyond, p = abs(value) - about.pop("margin", 0.0), 1.0
-    if beyond > 0:
-        p = 2 * upper_tail(beyond / error, degrees) if error > 0 else 0.0
-    ends = value - half, value + half
-    return Difference(what, first, second, error, degrees, ends, p, **about)
+    gap = Estimate(second - first, math.sqrt(variance), folds, degrees=folds - 1)
+    size = dataclasses.replace(gap, value=abs(gap.value))
+    p = min(1.0, 2 * size.p_value(margin))
+    return Difference(what, first, second, gap.std_error, gap.degrees, gap.interval(alpha), p)

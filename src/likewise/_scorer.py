@@ -88,7 +88,7 @@ class FairnessScorer(BaseEstimator):  # type: ignore[misc]
             raise InvalidSettings("The scorer was given no protected attributes (protected=…).")
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
-            table = table.append_column(WEIGHT, pa.array(weights)).filter(pa.array(weights > 0))
+            table = table.append_column(WEIGHT, pa.array(weights)).filter(pa.array(weights != 0))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LikewiseWarning)
             result = audit(

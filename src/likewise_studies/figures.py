@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from likewise_studies.published import Column
 from likewise_studies.simulation import DELTA, THETA, VARIANTS
-from likewise_studies.study import Inferred, Row
+from likewise_studies.study import Inference, Row
 
 STYLE: Any = {
     "font.family": "serif",
@@ -156,7 +156,7 @@ def _known(
 
 def _intervals(axis: Axes, rows: Sequence[Row], methods: Sequence[str], name: str) -> None:
     for place, method in enumerate(methods):
-        own: list[Inferred] = sorted(
+        own: list[Inference] = sorted(
             (getattr(row, name) for row in rows if row.method == method), key=lambda f: f.estimate
         )
         across = place + np.linspace(-0.3, 0.3, len(own)) * (len(own) > 1)

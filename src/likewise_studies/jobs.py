@@ -15,8 +15,6 @@ from likewise.errors import InvalidFile
 from likewise.executors import Inline, Processes
 from likewise.method import Progress
 
-Job = tuple[Callable[..., Any], tuple[Any, ...]]
-
 
 @dataclasses.dataclass(frozen=True)
 class FinishedJobs:
@@ -55,7 +53,7 @@ class FinishedJobs:
 
 
 def run_jobs(
-    jobs: Mapping[str, Job],
+    jobs: Mapping[str, Callable[[], Any]],
     journal: FinishedJobs,
     *,
     workers: int,
@@ -67,7 +65,8 @@ def run_jobs(
     Parameters
     ----------
     jobs
-        Functions and arguments that a new process can import, with results that JSON can hold.
+        Functions (with their arguments, by `functools.partial`) that a new process can import, with
+        results that JSON can hold.
     workers
         Processes to run in, each on one thread; with 1 everything runs here.
     words
@@ -78,7 +77,7 @@ def run_jobs(
     tell = progress or (lambda *_: None)
     tell(words, len(finished), len(jobs))
     executor = Processes(workers) if workers > 1 and len(waiting) > 1 else Inline()
-    for name, result in executor.map(_Named(waiting), waiting):
+    for name, result in executor.map(NamedJobs(waiting), waiting):
         journal.add(name, result)
         finished[name] = result
         tell(words, len(finished), len(jobs))
@@ -86,14 +85,11 @@ def run_jobs(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Named:
+class NamedJobs:
     """Jobs that are asked for by their names."""
 
-    jobs: Mapping[str, Job]
+    jobs: Mapping[str, Callable[[], Any]]
 
     def begin(self) -> Callable[[str], Any]:
-        return self.run
-
-    def run(self, name: str) -> Any:
-        function, arguments = self.jobs[name]
-        return function(*arguments)
+        """Return what runs a job."""
+        return lambda name: self.jobs[name]()

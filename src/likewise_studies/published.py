@@ -17,14 +17,14 @@ METHODS = ("Baseline", "Project", "Reductions", "SenSR")
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class KnownValue:
     """Mean and standard deviation over splits; ``sd`` is None where it is not known."""
 
     mean: float
     sd: float | None = None
 
 
-Column = Mapping[str, Known]
+Column = Mapping[str, KnownValue]
 """One method: a number for each quantity."""
 
 _QUANTITIES = (
@@ -35,7 +35,7 @@ _QUANTITIES = (
 
 def _column(*numbers: float | tuple[float, float] | None) -> Column:
     return {
-        name: Known(*value) if isinstance(value, tuple) else Known(value)
+        name: KnownValue(*value) if isinstance(value, tuple) else KnownValue(value)
         for name, value in zip(_QUANTITIES, numbers, strict=False)
         if value is not None
     }
@@ -74,8 +74,8 @@ COMPAS_PUBLISHED: Mapping[str, Column] = {
 """The table of Appendix G."""
 
 COMPAS_MODELS: Mapping[str, Column] = {
-    "Project": {"T_n_rejected": Known(5 / 13)},
-    "SenSR": {"T_n_rejected": Known(3 / 13)},
+    "Project": {"T_n_rejected": KnownValue(5 / 13)},
+    "SenSR": {"T_n_rejected": KnownValue(3 / 13)},
 }
 """What is known of all 13 splits that the authors saved; the table uses 10 of them."""
 

@@ -1,11 +1,13 @@
 """Runs a study of the paper, and gives its tables, figures and numbers with ours beside them."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from pydantic import TypeAdapter
 
 from likewise.errors import InvalidSettings, import_optional, nearest
 from likewise.files import make_folder
@@ -90,7 +92,7 @@ def reproduce_simulation(progress: Progress | None = None) -> Reproduction:
 
 def reproduce_study(study: Study, folder: Path, **how: Any) -> Reproduction:
     """Train and audit every method of a study on random splits."""
-    rows = [Row.of(values) for values in _each(run_one, study, folder, **how)]
+    rows = TypeAdapter(list[Row]).validate_python(_each(run_one, study, folder, **how))
     return Reproduction(
         study=study.name,
         title=study.title,
@@ -132,7 +134,7 @@ def _each(
         import_optional("fairlearn.reductions", "fairlearn", "Reductions")  # now, not after an hour
     study.split(0)  # fetched once, before several processes ask for it
     jobs = {
-        study.piece(name, split): (run, (study, name, split))
+        study.piece(name, split): functools.partial(run, study, name, split)
         for split in range(splits)
         # The longest first: no worker is left alone with it at the end.
         for name in reversed(list(models))

@@ -22,7 +22,7 @@ PEOPLE = 1000
 
 
 @dataclasses.dataclass(frozen=True)
-class Shuffled:
+class PermutationTest:
     r"""The paper's loss-ratio test with its attributes, and with these permuted.
 
     The same ``n`` people are moved each time; ``shuffled`` are the statistics of metrics learned
@@ -39,7 +39,7 @@ class Shuffled:
 
 def shuffled_test(
     model: NetworkClassifier, people: Split, flow: GradientFlow, real: Outcomes, count: int
-) -> Shuffled:
+) -> PermutationTest:
     """Make the paper's test again under metrics learned from attributes permuted ``count`` times.
 
     ``real`` are everyone's outcomes under the metric of the attributes as they are.
@@ -54,7 +54,7 @@ def shuffled_test(
     ]
     real_value = test(real.take(few)).statistic
     as_large = sum(not one.statistic < real_value for one in found)
-    return Shuffled(
+    return PermutationTest(
         n=len(few),
         T_n=real_value,
         shuffled=tuple(one.statistic for one in found),
@@ -64,7 +64,7 @@ def shuffled_test(
 
 
 @dataclasses.dataclass(frozen=True)
-class Paired:
+class PairedAudit:
     """Matched pairs for one model: by attribute, the ratio that is furthest from 1.
 
     ``group`` to ``upper`` are the furthest of all, with its 95 % interval; the verdict is over all
@@ -79,13 +79,12 @@ class Paired:
     verdict: str
 
 
-def compare_pairs(model: Any, people: Split, may_matter: Sequence[str]) -> Paired:
+def compare_pairs(model: Any, people: Split, may_matter: Sequence[str]) -> PairedAudit:
     """Audit a model by matched pairs that are alike in the columns that may matter.
 
     Each half of the test split is the other's reference sample: the model knows training people.
     """
-    alike = tuple(may_matter)
-    result = audit(model, people.test, may_matter=alike, checks="core", executor=Threads(1))
+    result = audit(model, people.test, may_matter=may_matter, checks="core", executor=Threads(1))
     found = result.record.matched_pairs
     assert found is not None
     rows = [row for row in found.comparisons if row.ratio > 0]
@@ -95,4 +94,4 @@ def compare_pairs(model: Any, people: Split, may_matter: Sequence[str]) -> Paire
         ratios.setdefault(row.attribute, row.ratio)
     first = far[0]
     groups = f"{first.group} → {first.other}"
-    return Paired(ratios, groups, first.ratio, *first.interval, result.verdict)
+    return PairedAudit(ratios, groups, first.ratio, *first.interval, result.verdict)

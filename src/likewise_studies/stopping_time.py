@@ -4,7 +4,6 @@ Everyone is audited once for each time, with simultaneous intervals (Bonferroni)
 is chosen after looking, its bounds hold.
 """
 
-import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,30 +26,15 @@ TIMES = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Path:
-    """How the statistic of one method grows with the time people are given to move.
+def run_path(
+    study: Study, method: str, split: int, times: tuple[float, ...] = TIMES
+) -> dict[str, Any]:
+    """Train ``method`` on one split of ``study``, and follow its statistic through time.
 
     At each time of the flow (5 is the paper's, in 500 steps): the audit value, the paper's
     statistic, and a 95 % band around the value that holds at all times together. The bound on the
     numerical error is that at the last time, in standard errors.
     """
-
-    method: str
-    split: int
-    n: int
-    times: tuple[float, ...]
-    S_n: tuple[float, ...]
-    T_n: tuple[float, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    error_in_se: float
-
-
-def run_path(
-    study: Study, method: str, split: int, times: tuple[float, ...] = TIMES
-) -> dict[str, Any]:
-    """Train ``method`` on one split of ``study``, and follow its statistic through time."""
     people = study.split(split)
     model = train(study.methods[method], people, split)
     with warnings.catch_warnings():
@@ -72,18 +56,17 @@ def run_path(
     level = 0.05 / len(found)
     band = [(0.0, np.inf) if e.bounds is None else e.bounds.interval(level) for e in found]
     certificate = results[-1].record.numerical_error
-    path = Path(
-        method=method,
-        split=split,
-        n=len(results[-1].outcomes),
-        times=times,
-        S_n=tuple(evidence.estimate.value for evidence in found),
-        T_n=tuple(paper(result.outcomes).statistic for result in results),
-        lower=tuple(low for low, _ in band),
-        upper=tuple(high for _, high in band),
-        error_in_se=certificate.error_in_se if certificate else np.nan,
-    )
-    return dataclasses.asdict(path)
+    return {
+        "method": method,
+        "split": split,
+        "n": len(results[-1].outcomes),
+        "times": times,
+        "S_n": [evidence.estimate.value for evidence in found],
+        "T_n": [paper(result.outcomes).statistic for result in results],
+        "lower": [low for low, _ in band],
+        "upper": [high for _, high in band],
+        "error_in_se": certificate.error_in_se if certificate else np.nan,
+    }
 
 
 def times_table(paths: Sequence[Mapping[str, Any]]) -> Table:

@@ -25,7 +25,7 @@ from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.tally import Tally
 from likewise.training.networks import NetworkClassifier
 from likewise_studies.datasets import Split
-from likewise_studies.secondary import Paired, Shuffled, compare_pairs, shuffled_test
+from likewise_studies.secondary import PairedAudit, PermutationTest, compare_pairs, shuffled_test
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Study:
 
 
 @dataclasses.dataclass(frozen=True)
-class Inferred:
+class Inference:
     """What our default inference says of the mean loss ratio: Hall's interval, metric refitted.
 
     Standard errors are under this metric, and with the uncertainty of having learned it; bounds
@@ -112,21 +112,15 @@ class Row:
     S_tilde_n: float
     T_tilde_n: float
     T_tilde_n_rejected: bool
-    flow: Inferred
-    reach: Inferred
-    shuffled: Shuffled
-    paired: Paired
+    flow: Inference
+    reach: Inference
+    shuffled: PermutationTest
+    paired: PairedAudit
     train_seconds: float
     audit_seconds: float
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> "Row":
-        """Return the row behind the plain values of `run_one`."""
-        parts = {"flow": Inferred, "reach": Inferred, "shuffled": Shuffled, "paired": Paired}
-        return cls(**{**values, **{name: kind(**values[name]) for name, kind in parts.items()}})
 
-
-KINDS = (Row, Inferred, Shuffled, Paired)
+KINDS = (Row, Inference, PermutationTest, PairedAudit)
 """What is kept of a piece: a journal of other fields is not mixed in."""
 
 
@@ -179,7 +173,7 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
 
 def infer(
     study: Study, model: NetworkClassifier, people: Split, metric: FairMetric, method: str
-) -> Inferred:
+) -> Inference:
     """Audit as by default, but for the study's price and time of the flow; no check decides more.
 
     Within reach people keep to the free directions, as the published table has it.
@@ -191,19 +185,17 @@ def infer(
     result = audit(model, people.test, metric=metric, settings=settings, executor=Threads(1))
     test, refits = result.test("loss_ratio"), result.record.jackknife["loss_ratio"]
     errors = (refits.std_error_fixed, refits.std_error_refitted)
-    return Inferred(test.estimate, *errors, test.lower_bound, test.upper_bound, test.outcome)
+    return Inference(test.estimate, *errors, test.lower_bound, test.upper_bound, test.outcome)
 
 
 def train(model: Any, people: Split, seed: int) -> Any:
     """Return a fresh copy of ``model``, trained on the training people."""
-    data = people.train
-    fresh = clone(model)
-    known = fresh.get_params()
-    chosen: dict[str, Any] = {name: seed for name in known if name.endswith("random_state")}
-    if "directions" in known:
+    data, fresh = people.train, clone(model).set_params(random_state=seed)
+    if "directions" in fresh.get_params():
         # Learned with feature names, so that a trait which is itself an input is recognised.
-        chosen["directions"] = sensitive_subspace(data, C=1.0, groups=0, controls=0).directions
-    return fresh.set_params(**chosen).fit(data.x, data.y, protected=dict(data.protected))
+        metric = sensitive_subspace(data, C=1.0, groups=0, controls=0)
+        fresh.set_params(directions=metric.directions)
+    return fresh.fit(data.x, data.y, protected=dict(data.protected))
 
 
 def performance(outcomes: Outcomes, privileged: Mapping[str, str]) -> dict[str, float]:

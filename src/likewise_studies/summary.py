@@ -11,7 +11,7 @@ from likewise_studies.published import (
     COMPAS_MODELS,
     COMPAS_PUBLISHED,
     Column,
-    Known,
+    KnownValue,
 )
 from likewise_studies.study import Row
 from likewise_studies.text_tables import Table, number, spread
@@ -56,7 +56,7 @@ def means(rows: Sequence[Row]) -> dict[str, Column]:
         for name in QUANTITIES:
             values = [float(getattr(row, name)) for row in own]
             sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
-            column[name] = Known(float(np.mean(values)), sd)
+            column[name] = KnownValue(float(np.mean(values)), sd)
         found[method] = column
     return found
 

@@ -44,13 +44,11 @@ class Table:
         return "  ".join(cells).rstrip()
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """Return a number as it is printed in a paper; a dash if there is none."""
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+def number(value: float, digits: int = 3) -> str:
+    """Return a number as it is printed in a paper."""
+    return f"{value:.{digits}f}".replace("-", "−")
 
 
-def spread(mean: float | None, sd: float | None, digits: int = 2) -> str:
-    """Return mean ± standard deviation."""
-    if mean is None or sd is None:
-        return number(mean, digits)
-    return f"{number(mean, digits)} ± {number(sd, digits)}"
+def spread(mean: float, sd: float | None) -> str:
+    """Return mean ± standard deviation, where that is known."""
+    return number(mean, 2) if sd is None else f"{number(mean, 2)} ± {number(sd, 2)}"

@@ -83,10 +83,10 @@ def test_nothing_planted_in_the_folder_runs(folder, command):
 
 
 STUDIES = """
-import math, pathlib
+import functools, math, pathlib
 from likewise_studies.jobs import FinishedJobs, run_jobs
 if __name__ == "__main__":
-    jobs = {str(k): (math.sqrt, (k,)) for k in range(2)}
+    jobs = {str(k): functools.partial(math.sqrt, k) for k in range(2)}
     kept = FinishedJobs(pathlib.Path("kept.jsonl"), "key")
     assert run_jobs(jobs, kept, workers=2, words="roots") == {"0": 0, "1": 1}
 """

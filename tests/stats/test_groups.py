@@ -31,10 +31,6 @@ def share(count, n):
     return share_of(np.arange(n) < count, np.ones(n, bool))
 
 
-def two(count, n, other, m):
-    return share(count, n), share(other, m)
-
-
 @pytest.mark.parametrize(("count", "n"), [(0, 12), (3, 12), (12, 12), (450, 9045)])
 def test_single_intervals_are_those_of_statsmodels(count, n):
     got = share(count, n).wilson(0.1)
@@ -44,7 +40,7 @@ def test_single_intervals_are_those_of_statsmodels(count, n):
 
 
 def test_a_ratio_with_zeros_stays_honest():
-    none, some = two(0, 20, 5, 20)
+    none, some = share(0, 20), share(5, 20)
     got = ratio(none, some, 0.05)
     assert (got.value, got.lower) == (0.0, 0.0)
     assert 0 < got.upper < 1.5
@@ -52,7 +48,7 @@ def test_a_ratio_with_zeros_stays_honest():
     assert back.value == math.inf
     assert back.lower == pytest.approx(1 / got.upper)  # the method is symmetric
     assert back.upper == math.inf
-    both = ratio(*two(0, 20, 0, 20), 0.05)
+    both = ratio(none, none, 0.05)
     assert math.isnan(both.value)
     assert (both.lower, both.upper) == (0.0, math.inf)
 
@@ -65,7 +61,7 @@ def test_a_ratio_is_covered_as_promised(p, q, n, m):
     for x, y in itertools.product(range(n + 1), range(m + 1)):
         chance = binom.pmf(x, n, p) * binom.pmf(y, m, q)
         if chance > 1e-9:
-            got = ratio(*two(x, n, y, m), 0.05)
+            got = ratio(share(x, n), share(y, m), 0.05)
             covered += chance * (got.lower <= p / q <= got.upper)
     assert 0.94 <= covered <= 0.99
 

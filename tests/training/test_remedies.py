@@ -23,7 +23,7 @@ from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
 from likewise.settings import Settings
 from likewise.training import AveragedClassifier
-from likewise.training.search import Tried, choice, improve
+from likewise.training.search import Trial, choice, improve
 
 ASKED = {"label": "paid", "protected": "sex", "may_matter": ["age"]}
 X = ["age", "zone"]
@@ -137,12 +137,12 @@ def test_a_model_of_encoded_features_is_improved_by_a_reference_sample_of_ones_o
 
 
 def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_fairest():
-    given = Tried(0.0, 0.5, "evidence", 0.20)
-    weak = Tried(0.2, 0.3, "evidence", 0.20)
-    good = Tried(0.5, 0.15, "within_tolerance", 0.21)
-    fair = Tried(1.0, 0.0, "within_tolerance", 0.215)
-    costly = Tried(1.0, 0.0, "within_tolerance", 0.3)
-    worse = Tried(0.5, 0.6, "evidence", 0.1)
+    given = Trial(0.0, 0.5, "evidence", 0.20)
+    weak = Trial(0.2, 0.3, "evidence", 0.20)
+    good = Trial(0.5, 0.15, "within_tolerance", 0.21)
+    fair = Trial(1.0, 0.0, "within_tolerance", 0.215)
+    costly = Trial(1.0, 0.0, "within_tolerance", 0.3)
+    worse = Trial(0.5, 0.6, "evidence", 0.1)
     for others, chosen in [
         ([weak, good, fair], good),
         ([weak, costly], weak),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from likewise.errors import InvalidSample
 from likewise.record import Reason
@@ -134,16 +134,15 @@ def assess(compared: Compared, rule: DecisionRule) -> Assessment:
     undecided = compared.undecided or _undecided(compared, rule)
     if estimate is None:
         return Assessment(compared, rule, undecided)
+    low, high = rule.band
     tested = []
     for one, complement in rarer_outcome(estimate) if rule.kind == "rate" else ((estimate, False),):
         if rule.kind == "difference":
-            interval = one.difference_interval(rule.alpha)
-            p = 1.0 if rule.limit is None else one.p_value(1.0, rule.limit)
+            interval, p = one.difference_interval(rule.alpha), one.p_value(1.0, high)
         else:
             interval, p = one.interval(rule.alpha), one.p_value(rule.delta)
         tested.append(OutcomeTest(one, complement, interval, p))
     tested.sort(key=lambda test: test.p_value)
-    low, high = rule.band
     events = math.nan
     if rule.binary:
         shown = tested[0].estimate
@@ -309,13 +308,13 @@ def growth_to_settle(row: Assessment, rows: int = 1) -> Growth:
 
 def _growth(estimate: TwoWay, rule: DecisionRule, limit: float, side: Side, alpha: float) -> Growth:
     """Return the growth at which the statistic is beyond a limit and its allowance."""
-    sign = 1.0 if side == "up" else -1.0
     difference = rule.kind == "difference"
-    at = np.ones(1) if difference else np.array([limit], dtype=np.float64)
-    gap = sign * float(estimate.statistic(at, side)[0]) - estimate.allowance
-    gap -= sign * limit if difference else 0.0
+    at = np.array([1.0 if difference else limit])
+    gap = float(estimate.excess(at, side)[0])
+    if difference:
+        gap -= limit if side == "up" else -limit
     spread = estimate.spread(at, side)
-    errors = float(stdtrit(np.clip(spread.degrees, 1e-3, 1e12), 1 - alpha / 2)[0] + ndtri(POWER))
+    errors = float(spread.quantile(1 - alpha / 2)[0] + ndtri(POWER))
     people, pool = float(spread.people[0]), float(spread.pairs[0]) + spread.redraw
     both = growth_needed(gap, errors, people + pool)
     if estimate.pairs is None:  # people are each other's pool

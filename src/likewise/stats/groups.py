@@ -56,7 +56,7 @@ class Share:
         if n == 0:
             return cls(math.nan, 0, 0.0)
         value, kish = float(hits.sum() / weights.sum()), effective_units(weights)
-        return cls(value, n, _size(value, jackknife_error(hits, weights), n, kish), kish - 1)
+        return cls(value, n, design_size(value, jackknife_error(hits, weights), n, kish), kish - 1)
 
     @classmethod
     def of_people(
@@ -78,14 +78,14 @@ class Share:
         error = ratio_of_sums(sums, int(n)).std_error * (n - 1) / n / (1 - sums.leverage())
         # Few hits say little about their own variance: never more than Kish's number.
         kish = total**2 / squared
-        return cls(value, int(n), min(kish, _size(value, error, n, kish)), kish - 1)
+        return cls(value, int(n), min(kish, design_size(value, error, n, kish)), kish - 1)
 
     def wilson(self, alpha: float) -> Quantity:
         """Return the share with Wilson's score interval.
 
         With weights or clusters n is ``effective_n`` (Korn and Graubard).
         """
-        n, z2 = self._size(alpha), quantile(1 - alpha / 2) ** 2
+        n, z2 = self._effective_n(alpha), quantile(1 - alpha / 2) ** 2
         if n == 0:
             return Quantity(self.value, 0.0, 1.0, self.n)
         middle = (self.value + z2 / (2 * n)) / (1 + z2 / n)
@@ -96,14 +96,16 @@ class Share:
         upper = middle + half if self.value < 1 else 1.0
         return Quantity(self.value, lower, upper, self.n)
 
-    def _size(self, alpha: float) -> float:
+    def _effective_n(self, alpha: float) -> float:
+        """Return ``effective_n``, less what Student's t takes at this level."""
         if self.degrees < 1e-9:  # one cluster says nothing
             return 0.0
         q = 1 - alpha / 2
         return self.effective_n * (quantile(q) / quantile(q, self.degrees)) ** 2
 
 
-def _size(value: float, error: float, n: float, kish: float) -> float:
+def design_size(value: float, error: float, n: float, kish: float) -> float:
+    """Return how many independent people would give a share the same standard error."""
     if 0 < value < 1 and error > 0:
         return min(n, value * (1 - value) / error**2)
     # All alike: no spread to learn the design effect from, so Kish's, of whole units.

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from likewise.files import read_whole, write_whole
 from likewise.outcomes import Outcomes, provenance, troubles
 from likewise.record import Part, RateComparison, Record, parse
 from likewise.stats.estimate import check_alpha, check_delta
+from likewise.stats.two_way import SIDES, Side
 
 BETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.75, 0.95)
 """Shares of the wealth that the ten bets stake on each row."""
@@ -38,8 +39,6 @@ MAX_STATE_BYTES = 100_000_000
 
 FIXED = ("map", "output", "classes", "settings_hash", "model", "metric", "learned", "pool")
 """What pieces of one audit must agree on, as far as they say."""
-
-Direction = Literal["up", "down"]
 
 
 class BettingTest(NamedTuple):
@@ -152,15 +151,13 @@ class Bet(Part):
     outcome: str
     column: str
     complement: bool
-    direction: Direction
+    direction: Side
     limit: float
     factor: float
     allowance: float
 
     @classmethod
-    def from_row(
-        cls, row: RateComparison, delta: float, level: float, direction: Direction
-    ) -> "Bet":
+    def from_row(cls, row: RateComparison, delta: float, level: float, direction: Side) -> "Bet":
         """Return one direction of a comparison, fixed by its first audit."""
         factor, bias = 1 / (1 - row.kappa), row.bias if direction == "up" else -row.bias
         error = float(stdtrit(row.degrees, 1 - level)) * row.reference_error
@@ -334,8 +331,7 @@ class Monitor:
         if not rows:
             raise InvalidSample("No comparison of the first audit could be made. Audit again.")
         level = part.alpha / (4 * len(rows))
-        ways: tuple[Direction, ...] = ("up", "down")
-        bets = [Bet.from_row(row, part.delta, level, way) for row in rows for way in ways]
+        bets = [Bet.from_row(row, part.delta, level, side) for row in rows for side in SIDES]
         monitor = cls(part.delta, part.alpha, bets=bets, level=level)
         monitor._audit = {"settings_hash": record.settings_hash, "model": record.model.sha256}
         if not part.in_pool:  # else the sample is smaller by those who were audited

@@ -70,7 +70,7 @@ def groups_of(kinds: Int[np.ndarray, " k"], frame: Frame) -> tuple[Group, ...]:
     )
 
 
-class Measured(NamedTuple):
+class ComparedLosses(NamedTuple):
     """What tests compare, by person: kind, weight, and loss ratios (or a regression's losses).
 
     ``before`` is one for ratios. People without finite ones have ones, or zeros. ``held`` is what
@@ -86,9 +86,9 @@ class Measured(NamedTuple):
     undefined: Bool[np.ndarray, " n"]
 
 
-def measured(
-    block: Outcomes, frame: Frame, levels: Mapping[str, Int[np.ndarray, " n"]] | None = None
-) -> Measured:
+def compared_losses(
+    block: Outcomes, frame: Frame, levels: Mapping[str, Int[np.ndarray, " n"]] | None
+) -> ComparedLosses:
     """Return what tests compare in a block.
 
     Everyone's kind is made of protected groups and, in a classification, label and decisions:
@@ -109,7 +109,7 @@ def measured(
     finite = np.isfinite(before) & np.isfinite(after)
     before, after = (np.where(finite, values, unknown) for values in (before, after))
     held = np.minimum(after, np.maximum(before, most))
-    return Measured(kind, weight, before, after, held, ~finite)
+    return ComparedLosses(kind, weight, before, after, held, ~finite)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +136,7 @@ class CellSums:
     wanted: int
 
     @classmethod
-    def of(cls, seen: Measured, n: int) -> "CellSums":
+    def of(cls, seen: ComparedLosses, n: int) -> "CellSums":
         """Summarise a block of n people in all."""
         kind, weight = seen.kind, seen.weight
         columns = [np.ones(len(kind)), weight, weight**2, weight**2 * weight, seen.undefined]
@@ -187,7 +187,7 @@ class ClusterTotals:
     parts: tuple[Columns, ...] = ()
 
     @classmethod
-    def of(cls, cluster: Shaped[np.ndarray, " n"], seen: Measured) -> "ClusterTotals":
+    def of(cls, cluster: Shaped[np.ndarray, " n"], seen: ComparedLosses) -> "ClusterTotals":
         """Add up a block of people by cluster and kind."""
         columns = {"cluster": cluster, "kind": seen.kind, "count": np.ones(len(cluster))}
         weighted = {name: getattr(seen, name) * seen.weight for name in ("before", "after", "held")}
@@ -268,7 +268,7 @@ class Tally(Additive):
     ) -> "Tally":
         """Summarise a block of people; one that says nothing about a frame is all there is."""
         frame = frame or Frame.of(block)
-        seen, ratio, clusters = measured(block, frame, levels), block.ratio, ClusterTotals()
+        seen, ratio, clusters = compared_losses(block, frame, levels), block.ratio, ClusterTotals()
         if frame.clustered and block.cluster is not None and len(block):
             clusters = ClusterTotals.of(block.cluster, seen)
         return cls(

@@ -21,6 +21,8 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import stdtr, stdtrit
 
+from likewise.stats.sums import Additive
+
 Side = Literal["up", "down"]
 SIDES: Final[tuple[Side, Side]] = ("up", "down")
 
@@ -29,7 +31,7 @@ FARTHEST = 1e9
 
 
 @dataclasses.dataclass(frozen=True)
-class EvenPowers:
+class EvenPowers(Additive):
     r"""Sums of squares and fourth powers of any linear combination of a few variables.
 
     :math:`\sum_u (x \cdot v_u)^2 = x' M_2 x` and :math:`\sum_u (x \cdot v_u)^4 = s' M_4 s`, where
@@ -83,6 +85,10 @@ class Spread:
     def std_error(self) -> Float[np.ndarray, " d"]:
         """The root of the three variances together."""
         return np.sqrt(self.people + self.pairs + self.redraw)
+
+    def quantile(self, q: float) -> Float[np.ndarray, " d"]:
+        """Return the q-quantile of Student's t at every d."""
+        return stdtrit(np.clip(self.degrees, 1e-3, 1e12), q)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,51 +178,47 @@ class TwoWay:
         if not self.unit_interval:
             return False
         at_end = any(rate in (0.0, 1.0) for rate in (self.own, self.other))
-        return at_end or float(self._spread(np.ones(1), None).std_error[0]) == 0
+        return at_end or float(self._spread(np.ones(1)).std_error[0]) == 0
+
+    def _extended(self, side: Side) -> "TwoWay":
+        """Return the comparisons with the pseudo-person, if one is added, of a mean weight."""
+        if not self.pseudo:
+            return self
+        weight = self.total / max(self.people.count, 1)
+        other, own = (0.0, 1.0) if side == "up" else (1.0, 0.0)
+        summed = weight * np.array([[1.0, abs(self.origin - other), abs(self.origin - own)]])
+        total = self.total + weight
+        return dataclasses.replace(
+            self,
+            own=(self.total * self.own + weight * own) / total,
+            other=(self.total * self.other + weight * other) / total,
+            total=total,
+            people=self.people + EvenPowers.from_rows(summed),
+        )
 
     def statistic(self, d: Float[np.ndarray, " d"], side: Side) -> Float[np.ndarray, " d"]:
         """Return T_c(d), tested against zero upwards or downwards."""
-        means, *_ = self._means(side if self.pseudo else None)
-        other, own = means + self.origin
-        x = self._weights(d)
-        return x[0] * other + x[1] * own - self.bias * self.factor
+        found, x = self._extended(side), self._weights(d)
+        return x[0] * found.other + x[1] * found.own - self.bias * self.factor
 
     def spread(self, d: Float[np.ndarray, " d"], side: Side = "up") -> Spread:
         """Return the variances of T_c(d) and its degrees of freedom."""
-        return self._spread(d, side if self.pseudo else None)
+        return self._extended(side)._spread(d)
 
     def _weights(self, d: Float[np.ndarray, " d"]) -> Float[np.ndarray, "2 d"]:
         """Return what other and own are multiplied by in w."""
         return np.stack([np.full_like(d, self.factor), -(self.factor + d - 1)])
 
-    def _means(
-        self, side: Side | None
-    ) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, " 2"], float]:
-        """Return the means of other and own, shifted, and of a pseudo-person values and weight."""
-        means = np.array([self.other, self.own]) - self.origin
-        if side is None:
-            return means, means, 0.0
-        extra = np.array([0.0, 1.0] if side == "up" else [1.0, 0.0]) - self.origin
-        weight = self.total / max(self.people.count, 1)  # a mean unit's
-        return (self.total * means + weight * extra) / (self.total + weight), extra, weight
-
-    def _spread(self, d: Float[np.ndarray, " d"], side: Side | None) -> Spread:
-        means, extra, weight = self._means(side)
-        x = self._weights(d)
-        centre = -(means @ x)
+    def _spread(self, d: Float[np.ndarray, " d"]) -> Spread:
+        x, units, scale = self._weights(d), self.people.count, self.total**2
+        centre = -((np.array([self.other, self.own]) - self.origin) @ x)
         square, fourth = self.people.powers(np.vstack([centre, (1 - 2 * self.origin) * x]))
-        units = self.people.count
-        if side is not None:
-            e = weight * (centre + extra @ x)
-            square, fourth, units = square + e**2, fourth + e**4, units + 1
-        scale = (self.total + weight) ** 2
         people = units / (units - 1) * square / scale if units > 1 else np.full_like(d, math.inf)
         pairs = pairs_fourth = np.zeros_like(d)
         if self.pairs is not None:
             pairs, pairs_fourth = self.pairs.powers(x)
             pairs, pairs_fourth = pairs / scale, pairs_fourth / scale**2
-        redraws = len(self.redrawn)
-        redraw = 0.0
+        redraw, redraws = 0.0, len(self.redrawn)
         if redraws > 1:
             redraw = float(self.redrawn.var(ddof=1)) / redraws * self.factor**2
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -235,6 +237,10 @@ class TwoWay:
             effective = np.where(pairs_fourth > 0, pairs**2 / pairs_fourth, math.inf)
         return Spread(people, pairs, redraw, effective, np.where(np.isnan(degrees), 0.0, degrees))
 
+    def excess(self, d: Float[np.ndarray, " d"], side: Side) -> Float[np.ndarray, " d"]:
+        """Return how far T_c(d) lies above zero, or below it, beyond the allowance."""
+        return (1.0 if side == "up" else -1.0) * self.statistic(d, side) - self.allowance
+
     def p_one_sided(self, d: float, side: Side, limit: float = 0.0) -> float:
         """Return the p-value of "T_c(d) is at most the limit", upwards or downwards."""
         at = np.array([d], dtype=np.float64)
@@ -242,9 +248,7 @@ class TwoWay:
         se, degrees = float(spread.std_error[0]), float(spread.degrees[0])
         if not 0 < se < math.inf or degrees <= 0:
             return 1.0
-        sign = 1.0 if side == "up" else -1.0
-        excess = sign * float(self.statistic(at, side)[0]) - limit - self.allowance
-        return float(stdtr(min(degrees, 1e12), -excess / se))
+        return float(stdtr(min(degrees, 1e12), (limit - float(self.excess(at, side)[0])) / se))
 
     def p_value(self, delta: float, limit: float = 0.0) -> float:
         """Two-sided p-value of "the ratio lies between 1/δ and δ"; of a difference, with δ = 1."""
@@ -257,9 +261,7 @@ class TwoWay:
     def margin(self, d: Float[np.ndarray, " d"], side: Side, alpha: float) -> np.ndarray:
         """Return by how much T_c(d) exceeds its half-width: d is rejected where positive."""
         spread = self.spread(d, side)
-        quantile = stdtrit(np.clip(spread.degrees, 1e-3, 1e12), 1 - alpha / 2)
-        half = quantile * spread.std_error + self.allowance
-        return (1.0 if side == "up" else -1.0) * self.statistic(d, side) - half
+        return self.excess(d, side) - spread.quantile(1 - alpha / 2) * spread.std_error
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """Two-sided interval for the ratio: from the estimate outwards to the first d rejected.

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 from likewise.errors import import_optional
 
 if TYPE_CHECKING:
-    from likewise.training.baselines import BaselineClassifier as BaselineClassifier
     from likewise.training.baselines import ProjectClassifier as ProjectClassifier
     from likewise.training.baselines import ReductionsClassifier as ReductionsClassifier
+    from likewise.training.networks import BaselineClassifier as BaselineClassifier
     from likewise.training.remedies import AveragedClassifier as AveragedClassifier
     from likewise.training.sensr import SenSRClassifier as SenSRClassifier
 
 _MODULES = {
     "AveragedClassifier": "remedies",
-    "BaselineClassifier": "baselines",
+    "BaselineClassifier": "networks",
     "ProjectClassifier": "baselines",
     "ReductionsClassifier": "baselines",
     "SenSRClassifier": "sensr",

@@ -1,4 +1,4 @@
-"""The paper's other methods: Baseline, Project and Reductions."""
+"""The paper's other methods: Project and Reductions."""
 
 import dataclasses
 import warnings
@@ -15,35 +15,11 @@ from likewise.audit_data import missing
 from likewise.errors import InvalidData, import_optional
 from likewise.methods.metric import span
 from likewise.models.torch import MeanOfSigmoids
-from likewise.training.networks import BatchClassifier, NetworkClassifier, SubspaceClassifier
+from likewise.training.networks import NetworkClassifier, SubspaceClassifier
 from likewise.training.sklearn_compat import TrainingData, joint_groups
 
 CERTAIN_LOGIT = 40.0
 """Score of a member that always says yes: a probability of 1, to the last digit."""
-
-
-@final
-@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
-class BaselineClassifier(BatchClassifier):
-    """A network with one hidden ReLU layer, trained on balanced batches (Appendix F.3).
-
-    Parameters
-    ----------
-    protected
-        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
-    hidden
-        Units of the hidden layer.
-    learning_rate, max_iter, batch_size
-        Adam's step, the number of steps, and people per step. The defaults are the paper's.
-    balanced
-        Whether a batch holds equally many people of each class.
-    random_state
-        Seed of initial weights and batches; the same seed gives the same model.
-    """
-
-    @override
-    def _needs_protected(self) -> bool:
-        return False
 
 
 @final

@@ -49,7 +49,7 @@ ORDER = ("within_tolerance", "inconclusive", "evidence", "invalid")
 
 
 @dataclasses.dataclass(frozen=True)
-class Tried:
+class Trial:
     """How a model fared on the choosing people.
 
     ``weight`` is how much the average over comparable people counts (0: the given model),
@@ -77,8 +77,8 @@ class Improvement:
     found: AuditResult
     model: Any
     margin: float
-    tried: tuple[Tried, ...] = ()
-    chosen: Tried | None = None
+    tried: tuple[Trial, ...] = ()
+    chosen: Trial | None = None
     before: AuditResult | None = None
     after: AuditResult | None = None
     comparison: Comparison | None = None
@@ -276,7 +276,7 @@ def improve(
         for weight in (0.0, *WEIGHTS):
             if weight:
                 models[weight] = dataclasses.replace(remedy, weight=weight).fit(features)
-            tried.append(_tried(weight, audited(models[weight], parts[1]), rows))
+            tried.append(_trial(weight, audited(models[weight], parts[1]), rows))
         if (chosen := choice(tried, asked.delta, margin)) is not None:
             before, after = (audited(models[w], parts[2]) for w in (0.0, chosen.weight))
             both = compare({"given": before, "chosen": after})
@@ -288,16 +288,16 @@ def improve(
     return result
 
 
-def _tried(weight: float, seen: AuditResult, rows: Collection[Any]) -> Tried:
+def _trial(weight: float, seen: AuditResult, rows: Collection[Any]) -> Trial:
     """Return how a model fared in the comparisons that were evidence against the given one."""
     pairs = _pairs(seen)
     found = [row.deviation for row in pairs.comparisons if comparison_key(row) in rows]
     deviation = max((math.inf if math.isnan(d) else d for d in found), default=math.inf)
     folds = pairs.performance_folds
-    return Tried(weight, deviation, seen.verdict, sum(folds["error"]) / sum(folds["weight"]))
+    return Trial(weight, deviation, seen.verdict, sum(folds["error"]) / sum(folds["weight"]))
 
 
-def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:
+def choice(tried: Sequence[Trial], delta: float, margin: float) -> Trial | None:
     """Return the most accurate remedy well within the limit, or else the fairest; None if none is.
 
     Only remedies that are fairer than the given model, and lose no more accuracy than the margin,

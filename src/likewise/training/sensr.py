@@ -6,20 +6,36 @@ costs m columns instead of d, which makes a training step several times faster t
 
 import dataclasses
 import itertools
+import math
+import warnings
 from typing import final
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from sklearn.base import clone
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
+from likewise.errors import InvalidSettings, LikewiseWarning
 from likewise.methods.metric import span
 from likewise.training.networks import Batch, Classes, Objective, SubspaceClassifier
 from likewise.training.sklearn_compat import TrainingData
 
 SMALLEST_LAM, LARGEST_LAM = 1e-5, 10.0
+
+RATES = (0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
+"""Rates of the first attack that ``auto`` chooses among."""
+
+MAX_LOSS = 0.02
+"""Balanced accuracy that ``auto`` may lose on held-out people."""
+
+HELD_OUT, FEWEST_HELD_OUT = 0.2, 10
+"""Share of the people on whom a rate is chosen; and people of the smallest class without whom
+nothing is held out."""
 
 Hidden = Float[Tensor, "b h"]
 
@@ -46,7 +62,7 @@ class SenSRClassifier(SubspaceClassifier):
         Adam steps of the first attack.
     subspace_rate
         Their size: the larger, the fairer; the paper's is 10. ``auto`` takes the largest of .01,
-        .03, .1, .3, 1 and 10 that loses at most two points on a held-out fifth (`held_out_`).
+        .03, .1, .3, 1 and 10 that loses at most two points on a held-out fifth.
     full_steps, full_rate
         Steps of the second attack, and their size. The whole budget ``full_steps × full_rate`` is
         so short that the gradient's sign hardly changes on the way: it is spent in one step along
@@ -56,15 +72,22 @@ class SenSRClassifier(SubspaceClassifier):
     lam
         :math:`\lambda` at the start.
 
+    Attributes
+    ----------
+    subspace_rate_, held_out_
+        The rate of the first attack; and, where it was ``auto``, balanced accuracy on held-out
+        people, by rate.
+
     References
     ----------
     Yurochkin, Bower and Sun (2020), Training individually fair ML models with sensitive subspace
     robustness.
     """
 
-    strength = ("subspace_rate", (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0))
     initial_bias = 0.1
+    not_positive = (*SubspaceClassifier.not_positive, "subspace_rate")
     subspace_rate_: float = dataclasses.field(init=False)
+    held_out_: dict[float, float] = dataclasses.field(init=False)
 
     hidden: int = 100
     max_iter: int = 4800
@@ -77,9 +100,55 @@ class SenSRClassifier(SubspaceClassifier):
     lam: float = 2.0
 
     @override
-    def _objective(
-        self, network: nn.Sequential, data: TrainingData, rng: np.random.Generator
-    ) -> Objective:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        rate = self.subspace_rate
+        if rate != "auto" and not (isinstance(rate, int | float) and 0 <= rate < math.inf):
+            said = "it is a number or 'auto', and must not be negative"
+            raise InvalidSettings(f"subspace_rate is {rate!r}; {said}.")
+
+    @override
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Sequential:
+        rate = self.subspace_rate
+        if rate == "auto":
+            fair = bool(data.protected) or not self._needs_protected()
+            rate = self._chosen_rate(data, rng) if fair else 0.0
+        self.subspace_rate_ = float(rate)
+        return super()._train(data, rng)
+
+    def _chosen_rate(self, data: TrainingData, rng: np.random.Generator) -> float:
+        """Return the largest rate that loses at most `MAX_LOSS` on held-out people.
+
+        A fifth of the people, with the shares of the classes, is held out. Rates are tried from
+        the largest down; the model is then trained on everyone.
+        """
+        self.held_out_ = {}
+        if np.bincount(data.y).min() < FEWEST_HELD_OUT:
+            return RATES[0]
+        seed = int(rng.integers(2**31 - 1))
+        parts = train_test_split(
+            np.arange(len(data.y)), test_size=HELD_OUT, stratify=data.y, random_state=seed
+        )
+        train, test = (data.take(rows) for rows in parts)
+        lost = math.inf
+        for rate in (0.0, *reversed(RATES)):
+            trial = clone(self).set_params(subspace_rate=rate, random_state=seed)
+            trial._fit(train)
+            decided = trial._probabilities(test.x).argmax(axis=1)
+            score = balanced_accuracy_score(test.y, decided, sample_weight=test.weight)
+            self.held_out_[rate] = float(score)
+            lost = self.held_out_[0.0] - self.held_out_[rate]
+            if rate and lost <= MAX_LOSS:
+                return rate
+        said = (
+            f"The least subspace_rate tried, {RATES[0]:g}, loses {lost:.3f} of balanced "
+            f"accuracy on held-out people, more than {MAX_LOSS:g}. It is used."
+        )
+        warnings.warn(said, LikewiseWarning, stacklevel=5)
+        return RATES[0]
+
+    @override
+    def _objective(self, network: nn.Sequential, data: TrainingData) -> Objective:
         directions, step = self._subspace(data).float(), itertools.count()
         attack = Attack(self, network, directions)
 
