@@ -49,7 +49,7 @@ def init(
     check_outputs([output], [model, *data])
     table = open_rows([str(path) for path in data], csv=chosen.columns.csv)
     rows = table.table(list(table.schema.names)).slice(0, MAX_ROWS)
-    named = options.names(protected) or ()
+    named = options.names(protected)
     for name in named:
         require(name, rows.column_names, "protected")
     opened = open_model(model, trust=trust)

@@ -42,23 +42,15 @@ def metric(
     Example: likewise metric train.csv --label income --protected sex --protected race
     -o metric.safetensors
     """
+    given = locals()
     if encoder is not None and model is not None:
         raise InvalidSettings("Choose one of --encoder and --model.")
-    choices = {
-        "columns__label": label,
-        "columns__protected": options.names(protected),
-        "columns__weight": weights,
-        "columns__cluster": clusters,
-        "columns__bins": options.mapping(bins, "--bins"),
-        "columns__may_matter": options.names(may_matter),
-    }
+    from likewise.settings.arguments import resolve_settings
     from likewise.settings.settings_file import settings_and_files
 
     base, files = settings_and_files(settings)
     encoder = encoder if model else in_files(encoder, files, "encoder")
-    given = {name: value for name, value in choices.items() if value is not None}
-    # Options first: another method begins with its own parameters, which --set may then change.
-    chosen = base.changed(**given).with_set(assigned or ())
+    chosen, _ = resolve_settings(base.with_set(assigned or ()), **options.arguments(given))
     if chosen.columns.label is None:
         raise InvalidSettings("Which column is the label? Name it with --label.")
     if not chosen.columns.protected:
