@@ -102,9 +102,9 @@ def effect(row: RateComparison) -> tuple[str, float, Ends]:
     """Return what the verdict is read from: the ratio of rates, or the difference of means."""
     if row.measure == "prediction":
         return "difference", row.difference, row.difference_interval
-    if row.own == 0 < row.swapped:
-        return "ratio", math.inf, row.interval
-    return "ratio", max(row.ratio, 0.0), row.interval  # as rates are shown, from 0 to 1
+    # As rates are shown, from 0 to 1.
+    ratio = math.inf if row.own == 0 < row.swapped else max(row.ratio, 0.0)
+    return "ratio", ratio, row.interval
 
 
 def control(row: RateComparison) -> tuple[float, ...]:
@@ -130,6 +130,10 @@ class Line:
     p_value: float
     verdict: str
     words: str
+
+    def cells(self, between: str = " – ") -> tuple[str, ...]:
+        """Return facts, estimate, interval and result, as `head` names them."""
+        return *self.facts, number(self.value), interval(self.ends, between), self.words
 
 
 def estimates(record: Record) -> list[Line]:
@@ -172,12 +176,12 @@ def comparison_line(record: Record, row: RateComparison, label: str) -> Line:
     return Line(row.attribute, label, facts, value, ends, row.p_adjusted, verdict, words)
 
 
-def quantities(record: Record) -> tuple[str, str, str]:
-    """Return what the facts of every estimate are, and what is estimated."""
-    part = record.matched_pairs
+def head(record: Record) -> tuple[str, ...]:
+    """Return what the cells of every estimate are: two facts, estimate, interval and result."""
+    part, ends = record.matched_pairs, (f"{level(record.alpha)} CI", "result")
     if part is None:
-        return "people", "p", "ratio"
-    return "own", "other", "difference" if part.measure == "prediction" else "ratio"
+        return "people", "p", "ratio", *ends
+    return "own", "other", "difference" if part.measure == "prediction" else "ratio", *ends
 
 
 def span(values: Sequence[float]) -> str:
