@@ -109,6 +109,7 @@ def test_every_reason_is_said_and_has_a_next_step(reason, why):
     assert sentence(record).startswith("Inconclusive: ")
     assert why in sentence(record)
     assert next_steps(record)
+    assert "Race" not in to_html(record)
 
 
 ROWS = {"n": 486, "people": 1_247, "people_needed": 3_200}

@@ -17,7 +17,7 @@ from likewise.errors import printable
 from likewise.record import MatchedPairsRecord, RateComparison, Record
 from likewise.report import charts, formats, text
 from likewise.report.charts import Plot, Row
-from likewise.report.formats import Names, interval, level, limit, number, p_value, percent, points
+from likewise.report.formats import Names, interval, level, limit, number, p_value, percent
 from likewise.report.text import Line, arrows, effect, leading, limits, rate
 from likewise.settings.settings_file import write_settings
 
@@ -25,6 +25,10 @@ TEMPLATES = importlib.resources.files("likewise.report") / "templates"
 MOST_ROWS = 24
 """Comparisons and groups that the page shows; the result file holds all."""
 MOST_COLUMNS = 8
+FILTERS = (
+    *("number", "percent", "points", "p_value", "interval", "limit", "shown", "sentence_case"),
+)
+"""Functions of `likewise.report.formats` that templates call, or write values by."""
 SENSITIVITY = {
     "as chosen": "As chosen",
     "column left out": "One column fewer that may matter",
@@ -72,8 +76,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    writers = (number, percent, points, p_value, interval, formats.shown, formats.sentence_case)
-    named = {write.__name__: write for write in writers}
+    named = {name: getattr(formats, name) for name in FILTERS}
     environment.filters |= named | {"count": "{:,}".format}
     environment.globals |= named | {"charts": charts, "nan": math.isnan, "rate": rate, "text": text}
     return environment
@@ -93,7 +96,7 @@ def report_values(record: Record) -> dict[str, Any]:
         "record": record,
         "names": names,
         "title": title,
-        "about": about[:1].upper() + about[1:],
+        "about": formats.capital(about),
         "said": formats.capital(text.claim(record)[1]),
         "steps": text.next_steps(record),
         "forest": forest(record),

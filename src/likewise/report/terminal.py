@@ -11,7 +11,7 @@ from likewise.errors import printable
 from likewise.record import Record
 from likewise.report import text
 from likewise.report.escaping import cut, on_one_line
-from likewise.report.formats import Names, capital, interval, number, p_value, wrap
+from likewise.report.formats import Names, capital, interval, limit, number, p_value, wrap
 from likewise.report.text import Line, estimates, head, test_name
 
 NARROWEST, WIDEST = 60, 120
@@ -177,7 +177,7 @@ def _facts(record: Record) -> Iterator[Fact]:
     if test is not None:
         bound = "T_n" if record.paper else "lower bound"
         found = f"S_n {number(test.S_n)}, V_n {number(test.V_n)}, {bound} {number(test.T_n)}"
-        yield "Statistic", f"{found}; {test.n:,} people, limit {test.delta:g}"
+        yield "Statistic", f"{found}; {test.n:,} people, limit {limit(test.delta)}"
         if (control := record.control.get(test.test)) is not None:
             count = f"{len(control.permuted)} permutations, {control.n:,} people"
             real = f"as they are {number(control.estimate)}; p = {p_value(control.p_value)}"
@@ -194,8 +194,8 @@ def _facts(record: Record) -> Iterator[Fact]:
     drivers = sorted((d for d in drivers if d.share == d.share), key=lambda d: -abs(d.share))
     shares = [(names.column(d.column), d.share) for d in drivers[:3]]
     shares.append(("other columns", sum(d.share for d in drivers[3:])))
-    said = [f"{name} {100 * share:.0f} %".replace(" -", " −") for name, share in shares]
-    if said := [words for words in said if not words.endswith((" 0 %", " −0 %"))]:
+    said = [f"{name} {limit(round(100 * share))} %" for name, share in shares]
+    if said := [words for words in said if not words.endswith(" 0 %")]:
         yield "Driven by", ", ".join(said)
     for note in list(dict.fromkeys((*record.notes, *record.data.notes)))[:2]:
         yield "Note", note

@@ -21,6 +21,7 @@ from likewise.record import leading as leading_of
 from likewise.report.escaping import cut
 from likewise.report.formats import (
     Names,
+    capital,
     interval,
     level,
     limit,
@@ -335,7 +336,7 @@ def _evidence(record: Record, part: MatchedPairsRecord, row: RateComparison) -> 
     ratio = f"{name.capitalize()} {number(value)} ({level(part.alpha)} CI {interval(ends, '–')})"
     low, high = limits(part)
     below = value < (0 if name == "difference" else 1)
-    said = f"{here[:1].upper()}{here[1:]} {got}; with {columns} of comparable {there}, {other}. "
+    said = f"{capital(here)} {got}; with {columns} of comparable {there}, {other}. "
     said += f"{ratio}; limit {limit(low if below else high)}."
     if disadvantaged(row) is None and name == "ratio":
         said += " This does not say who benefits; add --favourable."
@@ -442,8 +443,7 @@ def _of_perturbation(record: Record) -> tuple[str, str]:
             does = f"{what} {TESTS['loss_ratio'][1].format(number(g.estimate))}"
             does += f" for {names.people(g.attribute, g.group)}"
             how = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
-        about = _sensitive(record, names)
-        return about[:1].upper() + about[1:], f"{does} ({how}); limit {delta}."
+        return capital(_sensitive(record, names)), f"{does} ({how}); limit {delta}."
     if record.verdict == "within_tolerance":
         said = f"{does} ({sure} upper bound {number(upper)}{capped}). {NOT_FAIR}"
         return f"No increase above {delta} on average", said
