@@ -155,7 +155,8 @@ def test_an_invalid_result_says_what_is_wrong_and_what_to_do():
         "Do not use this result: the model gave two answers to the same row. Fix: switch off its "
         "randomness."
     )
-    assert "evidence" not in summary(samples.invalid()).lower()
+    for record in (samples.invalid(), samples.flow(verdict="invalid")):
+        assert "evidence" not in (summary(record) + to_csv(record)).lower()
 
 
 def test_another_limit_keeps_no_verdict_that_was_not_read_again():

@@ -80,7 +80,8 @@ def _rows(record: Record) -> Iterator[dict[str, Any]]:
     part, decided = record.matched_pairs, record.decided_by
     for row in record.groups if part is None else part.comparisons:
         if isinstance(row, GroupRecord):
-            found = {"people": row.n, "ratio": row.estimate, "result": "evidence" * row.rejected}
+            said = result(record, "evidence") if row.rejected else ""
+            found = {"people": row.n, "ratio": row.estimate, "result": said}
             found["measure"] = decided.test if decided is not None else ""
         else:
             _, _, (lower, upper) = effect(row)

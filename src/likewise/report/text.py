@@ -159,7 +159,7 @@ def estimates(record: Record) -> list[Line]:
         label = test_name(t.test)
         found.append(Line("", label, facts, t.estimate, ends, t.p_value, decided, words))
     for g in record.groups:
-        words = "evidence" * g.rejected or "few people" * g.small
+        words = result(record, "evidence") if g.rejected else "few people" * g.small
         decided = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
         facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
         label += ", loss ratio" * decided_by_errors
