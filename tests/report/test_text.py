@@ -220,6 +220,9 @@ def test_ratios_of_groups_are_named_beside_error_rates():
     decided = DecidedBy(test="error_rate_ratio", interval="mid-P", metric="fixed")
     record = samples.flow(tests={"error_rate_ratio": errors}, decided_by=decided)
     assert "Female, loss ratio" in summary(record)
+    assert '"loss_ratio"' in to_csv(record)
+    amounts = record.model_copy(update={"model": samples.regression().model})
+    assert "raises the mean loss 1.70-fold for people with sex = Female" in sentence(amounts)
     assert "raises the loss 1.70-fold on average for people with sex = Female" in sentence(record)
     control = record.control["loss_ratio"].model_copy(update={"p_value": 0.4})
     held = {"control": {"error_rate_ratio": control}, "verdict": "inconclusive"}

@@ -77,12 +77,12 @@ def to_csv(record: Record) -> str:
 
 def _rows(record: Record) -> Iterator[dict[str, Any]]:
     raw = {(m.attribute, m.group, m.name): m.value for m in record.measures}
-    part, decided = record.matched_pairs, record.decided_by
+    part = record.matched_pairs
     for row in record.groups if part is None else part.comparisons:
         if isinstance(row, GroupRecord):
             said = result(record, "evidence") if row.rejected else ""
             found = {"people": row.n, "ratio": row.estimate, "result": said}
-            found["measure"] = decided.test if decided is not None else ""
+            found["measure"] = text.group_test(record)
         else:
             _, _, (lower, upper) = effect(row)
             found = {"lower": lower, "upper": upper, "result": result(record, row.verdict)}

@@ -80,6 +80,11 @@ def test_name(name: str) -> str:
     return TESTS.get(name, (name.replace("_", " "), ""))[0]
 
 
+def group_test(record: Record) -> str:
+    """Return the test whose ratio groups have: of losses, whatever decides for everyone."""
+    return "mean_loss_ratio" if record.model.task == "regression" else "loss_ratio"
+
+
 def result(record: Record, verdict: str) -> str:
     """Return the result of one comparison in words; nothing counts in an invalid record."""
     return (verdict if record.verdict != "invalid" else "invalid").replace("_", " ")
@@ -149,8 +154,7 @@ def estimates(record: Record) -> list[Line]:
             for row, decision in zip(part.comparisons, said, strict=True)
         ]
     found, valid = [], record.verdict != "invalid"
-    # Groups are judged by their loss ratios.
-    decided_by_errors = record.deciding is not None and record.deciding.test == "error_rate_ratio"
+    by_errors = record.deciding is not None and record.deciding.test == "error_rate_ratio"
     for t in sorted(record.tests.values(), key=lambda test: test is not record.deciding):
         deciding = t is record.deciding
         words = result(record, t.outcome) if deciding else "secondary"
@@ -162,7 +166,7 @@ def estimates(record: Record) -> list[Line]:
         words = result(record, "evidence") if g.rejected else "few people" * g.small
         decided = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
         facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
-        label += ", loss ratio" * decided_by_errors
+        label += f", {test_name(group_test(record))}" * by_errors
         at, ends = g.attribute, (g.lower, g.upper)
         found.append(Line(at, label, facts, g.estimate, ends, g.p_adjusted, decided, words))
     return found
@@ -440,7 +444,7 @@ def _of_perturbation(record: Record) -> tuple[str, str]:
         how = f"{sure} lower bound {lower}"
         groups = [g for g in record.groups if g.rejected and test.outcome != "evidence"]
         for g in sorted(groups, key=lambda g: -g.lower)[:1]:
-            does = f"{what} {TESTS['loss_ratio'][1].format(number(g.estimate))}"
+            does = f"{what} {TESTS[group_test(record)][1].format(number(g.estimate))}"
             does += f" for {names.people(g.attribute, g.group)}"
             how = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
         return capital(_sensitive(record, names)), f"{does} ({how}); limit {delta}."
