@@ -208,9 +208,8 @@ def _details(record: Record, width: int) -> Iterator[str]:
     yield ""
     facts = [("Next", f"{step}.") for step in text.next_steps(record)[1:]]
     for test in (*record.tests.values(), *record.secondary[:4]):
-        bound, capped = text.upper_bound(test)
-        said = f"{number(test.estimate)}, CI {interval(test.interval)}, upper bound {number(bound)}"
-        said = f"{said}{capped}, by {test.interval_method}"
+        said = f"{number(test.estimate)}, CI {interval(test.interval)}"
+        said += f", upper bound {text.upper_bound(test)}, by {test.interval_method}"
         facts.append(("Test", f"{test_name(test.test)}, {test.method}: {said}"))
     facts += text.error_words(record)
     for name, value in record.diagnostics.items() if record.metric is not None else ():

@@ -438,7 +438,6 @@ def _of_perturbation(record: Record) -> tuple[str, str]:
     raises = TESTS.get(test.test, ("", f"gives a {name} of {{}}"))[1]
     does = f"{what} {raises.format(number(test.estimate))}"
     lower = number(max(test.lower_bound, 0.0))
-    upper, capped = upper_bound(test)
     control = record.control.get(test.test)
     if record.verdict == "evidence":
         how = f"{sure} lower bound {lower}"
@@ -449,7 +448,7 @@ def _of_perturbation(record: Record) -> tuple[str, str]:
             how = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
         return capital(_sensitive(record, names)), f"{does} ({how}); limit {delta}."
     if record.verdict == "within_tolerance":
-        said = f"{does} ({sure} upper bound {number(upper)}{capped}). {NOT_FAIR}"
+        said = f"{does} ({sure} upper bound {upper_bound(test)}). {NOT_FAIR}"
         return f"No increase above {delta} on average", said
     if record.paper:
         said = f"the paper's test does not reject, T_n {number(test.T_n)} is not above {delta}."
@@ -460,19 +459,19 @@ def _of_perturbation(record: Record) -> tuple[str, str]:
     elif math.isnan(test.lower_bound):
         said = f"no {name} can be computed: {'; '.join(test.notes) or 'nothing was measured'}."
     else:
-        said = f"{does} (one-sided {sure} bounds {lower} to {number(upper)}{capped})"
+        said = f"{does} (one-sided {sure} bounds {lower} to {upper_bound(test)})"
         said += f", but {test.held_back.rstrip('.')}" if test.held_back else f"; limit {delta}"
         wide = "; not every group is shown to be below it" if record.reason == "groups" else ""
         said += f"{wide}."
     return "Inconclusive", said
 
 
-def upper_bound(test: TestRecord) -> tuple[float, str]:
+def upper_bound(test: TestRecord) -> str:
     """Return the upper bound that "within tolerance" needs, and what was capped for it."""
     if math.isnan(test.capped_upper_bound):
-        return test.upper_bound, ""
+        return number(test.upper_bound)
     capped = "losses" if test.test == "mean_loss_ratio" else "ratios"
-    return test.capped_upper_bound, f", {capped} capped at {test.cap:g}"
+    return f"{number(test.capped_upper_bound)}, {capped} capped at {test.cap:g}"
 
 
 def next_steps(record: Record) -> tuple[str, ...]:
