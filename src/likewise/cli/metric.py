@@ -34,10 +34,10 @@ def metric(
 ) -> None:
     """Learn from DATA which directions predict the protected attributes, and save them as free.
 
-    --label and --protected are required. An encoder (one-hot, standardise) is fitted too and saved
-    in the metric file; `likewise audit --metric FILE` then encodes the audited people in the same
-    way. The file also holds a jackknife, for the metric's uncertainty, and metrics learned from
-    permuted attributes (a negative control): evidence needs a model less sensitive to these.
+    --label and --protected are required. An encoder (one-hot, standardise) is fitted too, and
+    saved in the metric file. `likewise audit --metric FILE` then encodes the audited people in the
+    same way. The file also holds a jackknife, for the metric's uncertainty. Its negative control is
+    metrics learned from permuted attributes: evidence needs a model less sensitive to these.
 
     Example: likewise metric train.csv --label income --protected sex --protected race
     -o metric.safetensors
