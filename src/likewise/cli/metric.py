@@ -77,18 +77,14 @@ def in_files(path: Path | None, files: dict[str, Any], name: str) -> Path | None
 
 def open_encoder(path: Path | None, metric: Any) -> Any:
     """Return the encoder named, or the one that the metric file carries, or none."""
-    if path is None and metric is None:
-        return None
     from likewise.data.encoder import Encoder
     from likewise.methods.metric_file import load_metric
 
-    if path is not None and path.suffix == ".safetensors":
-        metric = load_metric(path)
-        if "encoder" not in metric.attached:
-            raise InvalidFile(f"The metric file {str(path)!r} carries no encoder.")
-    elif path is not None:
+    if path is not None and path.suffix != ".safetensors":
         return Encoder.load(path)
-    text = getattr(metric, "attached", {}).get("encoder")
+    text = getattr(metric if path is None else load_metric(path), "attached", {}).get("encoder")
+    if path is not None and text is None:
+        raise InvalidFile(f"The metric file {str(path)!r} carries no encoder.")
     return None if text is None else Encoder.from_json(text)
 
 
