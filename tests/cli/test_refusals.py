@@ -130,7 +130,6 @@ def test_files_no_audit_wrote_are_refused(tmp_path, text):
 
 PIPED = """
 import typer
-from likewise.cli.init import _association
 from likewise.cli.exits import guarded
 
 app = typer.Typer()

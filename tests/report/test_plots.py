@@ -37,14 +37,13 @@ def test_every_sample_can_be_drawn_and_saved(sample, tmp_path):
 
 
 def test_balance_and_people_are_drawn_on_given_axes():
-    figure, axes = plt.subplots(3)
+    _, axes = plt.subplots(3)
     pairs, flow = Plots(samples.evidence()), Plots(samples.flow())
     assert pairs.balance(axes[0]) is axes[0]
     assert axes[0].get_yticklabels()[0].get_text() == "age"
     assert pairs.people(axes[1]).get_ylabel() == "people"
     assert flow.people(axes[2]).get_xscale() == "log"
     assert all(ax.get_title(loc="left") for ax in axes.flat)
-    assert figure.axes
     for name in ("balance", "people"):
         with pytest.raises(InvalidSample, match="This result holds no "):
             getattr(Plots(samples.inconclusive()), name)()

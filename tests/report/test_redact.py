@@ -21,12 +21,9 @@ TECHNICAL = {
 
 def counts(value, name=""):
     """Yield every whole number of people in a record, with its name."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else ((name, v) for v in value):
             yield from counts(inner, key)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from counts(inner, name)
     elif isinstance(value, int) and not isinstance(value, bool):
         yield name, value
 

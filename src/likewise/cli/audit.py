@@ -91,14 +91,11 @@ def audit(
         from likewise.methods.metric_file import load_metric
 
         fair_metric = load_metric(metric)
-    arguments = {name: given[name] for name in AS_GIVEN} | {
+    arguments = options.arguments(given) | {
         "model": _model(model, chosen),
         "people": paths,
-        "protected": options.names(protected) or (),
-        "may_matter": options.names(may_matter),
         "pool": pools or None,
-        "label_map": options.mapping(label_map, "--label-map"),
-        "bins": options.mapping(bins, "--bins"),
+        "paper": paper,
         "metric": fair_metric,
         "encoder": open_encoder(encoder, fair_metric),
         "settings": chosen,
@@ -141,13 +138,6 @@ def audit(
         more = f" What is done is in {str(kept.path)!r}: continue with --resume."
         raise stopped(error, more) from None
     raise typer.Exit(exit_code(record, inconclusive_ok=inconclusive_ok))
-
-
-AS_GIVEN = (
-    *("label", "favourable", "decision", "score", "threshold", "weights", "clusters"),
-    *("method", "loss", "paper", "delta", "checks", "trust"),
-)
-"""Options that `likewise.audit` takes as they are."""
 
 
 def _model(model: str | None, settings: Any) -> Any:

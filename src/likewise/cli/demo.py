@@ -20,10 +20,10 @@ def demo(
 ) -> None:
     """Train a small network on the Adult census data, and audit it.
 
-    The model predicts whether someone earns more than 50 000 dollars. It sees neither sex nor
-    race. People of the test sample are compared with comparable people of a reference sample that
-    the model was not trained on; then the ICLR 2021 paper's test is made. Everything is written to
-    a folder, and the commands are those you would type.
+    The model predicts whether someone earns more than 50,000 dollars. It sees neither sex nor
+    race. People of the test sample are compared with comparable people of a reference sample, on
+    which the model was not trained. Then the ICLR 2021 paper's test is made. Everything is written
+    to a folder, and the commands are those you would type.
 
     Example: likewise demo --out demo
     """

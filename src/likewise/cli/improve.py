@@ -52,20 +52,15 @@ def improve(
     base, files = settings_and_files(settings)
     with progress_bar(quiet) as progress:
         found = search(
-            **{name: given[name] for name in AS_GIVEN},
-            protected=options.names(protected) or (),
-            may_matter=options.names(may_matter),
+            model,
+            people,
+            **options.arguments(given),
             pool=list(options.names(pool) or files.get("pool", ())) or None,
-            label_map=options.mapping(label_map, "--label-map"),
-            bins=options.mapping(bins, "--bins"),
             encoder=open_encoder(in_files(encoder, files, "encoder"), None),
             settings=base.with_set(assigned or ()),
+            margin=margin,
             folder=output,
             progress=progress,
         )
     print(found.sentence if quiet else found)
     raise typer.Exit(0 if found.better else exit_code(found.found.record))
-
-
-AS_GIVEN = ("model", "people", "label", "favourable", "clusters", "delta", "margin", "trust")
-"""Options that `likewise.improve` takes as they are."""

@@ -49,7 +49,7 @@ def init(
     check_outputs([output], [model, *data])
     paths = [str(path) for path in data]
     rows = open_rows(paths, csv=chosen.columns.csv).read(0, MAX_ROWS)
-    named = options.names(protected) or ()
+    named = options.names(protected)
     for name in named:
         require(name, rows.column_names, "protected")
     opened = open_model(model, trust=trust)

@@ -34,31 +34,23 @@ def metric(
 ) -> None:
     """Learn from DATA which directions predict the protected attributes, and save them as free.
 
-    --label and --protected are required. An encoder (one-hot, standardise) is fitted too and saved
-    in the metric file; `likewise audit --metric FILE` then encodes the audited people in the same
-    way. The file also holds a jackknife, for the metric's uncertainty, and metrics learned from
-    permuted attributes (a negative control): evidence needs a model less sensitive to these.
+    --label and --protected are required. An encoder (one-hot, standardise) is fitted too, and
+    saved in the metric file. `likewise audit --metric FILE` then encodes the audited people in the
+    same way. The file also holds a jackknife, for the metric's uncertainty. Its negative control is
+    metrics learned from permuted attributes: evidence needs a model less sensitive to these.
 
     Example: likewise metric train.csv --label income --protected sex --protected race
     -o metric.safetensors
     """
+    given = locals()
     if encoder is not None and model is not None:
         raise InvalidSettings("Choose one of --encoder and --model.")
-    choices = {
-        "columns__label": label,
-        "columns__protected": options.names(protected),
-        "columns__weight": weights,
-        "columns__cluster": clusters,
-        "columns__bins": options.mapping(bins, "--bins"),
-        "columns__may_matter": options.names(may_matter),
-    }
+    from likewise.settings.arguments import resolve_settings
     from likewise.settings.settings_file import settings_and_files
 
     base, files = settings_and_files(settings)
     encoder = encoder if model else in_files(encoder, files, "encoder")
-    given = {name: value for name, value in choices.items() if value is not None}
-    # Options first: another method begins with its own parameters, which --set may then change.
-    chosen = base.changed(**given).with_set(assigned or ())
+    chosen, _ = resolve_settings(base.with_set(assigned or ()), **options.arguments(given))
     if chosen.columns.label is None:
         raise InvalidSettings("Which column is the label? Name it with --label.")
     if not chosen.columns.protected:
@@ -85,18 +77,14 @@ def in_files(path: Path | None, files: dict[str, Any], name: str) -> Path | None
 
 def open_encoder(path: Path | None, metric: Any) -> Any:
     """Return the encoder named, or the one that the metric file carries, or none."""
-    if path is None and metric is None:
-        return None
     from likewise.data.encoder import Encoder
     from likewise.methods.metric_file import load_metric
 
-    if path is not None and path.suffix == ".safetensors":
-        metric = load_metric(path)
-        if "encoder" not in metric.attached:
-            raise InvalidFile(f"The metric file {str(path)!r} carries no encoder.")
-    elif path is not None:
+    if path is not None and path.suffix != ".safetensors":
         return Encoder.load(path)
-    text = getattr(metric, "attached", {}).get("encoder")
+    text = getattr(metric if path is None else load_metric(path), "attached", {}).get("encoder")
+    if path is not None and text is None:
+        raise InvalidFile(f"The metric file {str(path)!r} carries no encoder.")
     return None if text is None else Encoder.from_json(text)
 
 

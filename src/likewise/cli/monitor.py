@@ -82,5 +82,5 @@ def _found(follower: Any) -> tuple[str, bool]:
             return f"Evidence of unfairness{by} since row {look.rejected_at:,}: {what}.", True
     return (
         f"Inconclusive so far. A model within the limit {follower.delta:g} is ever flagged "
-        f"with probability at most {follower.alpha:.0%}, however often you look."
+        f"with probability at most {100 * follower.alpha:g} %, however often you look."
     ), False

@@ -3,6 +3,7 @@
 import functools
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,16 +95,29 @@ def outputs(
     return found
 
 
-def names(values: list[str] | None) -> tuple[str, ...] | None:
+def arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a command that are arguments of `likewise.audit`, as it takes them."""
+    from likewise.settings.arguments import PLACES  # late: it takes a while
+
+    # The output of a command is files, that of a model is what it returns.
+    taken = {*PLACES, "trust"} - {"output"}
+    found = {name: value for name, value in given.items() if name in taken}
+    for name in ("protected", "may_matter"):
+        found[name] = names(found[name])
+    for name, option in {"label_map": "--label-map", "bins": "--bins"}.items():
+        found[name] = mapping(found.get(name), option)
+    return found
+
+
+def names(values: list[str] | None) -> tuple[str, ...]:
     """Split repeated and comma-separated names."""
-    if values is None:
-        return None
-    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+    parts = (part.strip() for value in values or () for part in value.split(","))
+    return tuple(filter(None, parts))
 
 
 def mapping(values: list[str] | None, option: str) -> dict[str, str] | None:
     """Read ``approved=1,declined=0``."""
-    pairs = [pair.partition("=") for pair in names(values) or ()]
+    pairs = [pair.partition("=") for pair in names(values)]
     for name, sign, value in pairs:
         if not sign or not name.strip():
             raise InvalidSettings(f"{option} {name + sign + value!r} is no pair: write name=value.")

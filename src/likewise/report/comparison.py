@@ -7,10 +7,10 @@ from likewise.errors import printable
 from likewise.record import RateComparison
 from likewise.report import formats
 from likewise.report.escaping import cut
-from likewise.report.formats import Names, interval, level, limit, number, percent, points
+from likewise.report.formats import Names, level, limit, number, percent, points
 from likewise.report.html import ratio_plot, render
 from likewise.report.terminal import layout
-from likewise.report.text import arrows, comparison_line, limits, result, sentence
+from likewise.report.text import arrows, comparison_line, limits, sentence
 
 MOST_ROWS = 40
 
@@ -22,18 +22,17 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
     lines = ["MODELS COMPARED", ""]
     for said in claims(comparison):
         lines += formats.wrap(said, "  ", width)
-    rows = []
+    rows = [["", "own → other", "ratio", f"{level(comparison.alpha)} CI", "result"]]
     for what, several in _by_comparison(comparison):
         rows.append([what, "", "", "", ""])
         for name, row in several:
             line = comparison_line(comparison.records[name], row, f"  {cut(name, 24)}")
-            said = result(comparison.records[name], row.verdict)
-            found = [number(line.value), interval(line.ends, "–"), said]
-            rows.append([line.label, " → ".join(line.facts), *found])
-    head = ["", "own → other", "ratio", f"{level(comparison.alpha)} CI", "result"]
+            own, other, *found = line.cells("–")
+            found[-1] = found[-1].removesuffix(" (mirror)")
+            rows.append([line.label, f"{own} → {other}", *found])
     if width < 80:  # without rates
-        head, *rows = ([row[0], *row[2:]] for row in (head, *rows))
-    lines += ["", *layout(head, rows[:MOST_ROWS], width), ""]
+        rows = [[row[0], *row[2:]] for row in rows]
+    lines += ["", *layout(rows[: MOST_ROWS + 1], width), ""]
     for name, record in comparison.records.items():
         lines += formats.wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
     return printable("\n".join(lines))

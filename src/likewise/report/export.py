@@ -13,7 +13,7 @@ from likewise.files import write_whole
 from likewise.record import ComparedPerson, GroupRecord, Record
 from likewise.report import text
 from likewise.report.escaping import for_csv, for_markdown, for_xml
-from likewise.report.formats import Names, interval, level, limit, number, p_value
+from likewise.report.formats import Names, interval, limit, number, p_value
 from likewise.report.html import to_html
 from likewise.report.terminal import summary
 from likewise.report.text import effect, estimates, result, sentence
@@ -77,11 +77,12 @@ def to_csv(record: Record) -> str:
 
 def _rows(record: Record) -> Iterator[dict[str, Any]]:
     raw = {(m.attribute, m.group, m.name): m.value for m in record.measures}
-    part, decided = record.matched_pairs, record.decided_by
+    part = record.matched_pairs
     for row in record.groups if part is None else part.comparisons:
         if isinstance(row, GroupRecord):
-            found = {"people": row.n, "ratio": row.estimate, "result": "evidence" * row.rejected}
-            found["measure"] = decided.test if decided is not None else ""
+            said = result(record, "evidence") if row.rejected else ""
+            found = {"people": row.n, "ratio": row.estimate, "result": said}
+            found["measure"] = text.group_test(record)
         else:
             _, _, (lower, upper) = effect(row)
             found = {"lower": lower, "upper": upper, "result": result(record, row.verdict)}
@@ -138,16 +139,13 @@ def to_markdown(record: Record) -> str:
     lines += [for_markdown(sentence(record))]
     lines += ["", *(f"- Next: {for_markdown(step)}." for step in text.next_steps(record)[:2])]
     lines += ["", "<details><summary>All comparisons</summary>", ""]
-    first, second, quantity = text.quantities(record)
-    head = f"| {first} | {second} | {quantity} | {level(record.alpha)} CI | result |"
-    lines += [f"| compared {head}", "|---|--:|--:|--:|--:|---|"]
-    cells = []
+    lines += [f"| compared | {' | '.join(text.head(record))} |", "|---|--:|--:|--:|--:|---|"]
+    rows = []
     for line in estimates(record):
         title = f"{names.column(line.attribute)}: " * bool(line.attribute)
-        label = for_markdown(f"{title}{line.label}")
-        cells.append((label, *line.facts, number(line.value), interval(line.ends), line.words))
-    lines += [f"| {' | '.join(row)} |" for row in cells[:MOST_ROWS]]
-    lines += [f"\nand {len(cells) - MOST_ROWS} more"] * (len(cells) > MOST_ROWS)
+        rows.append((for_markdown(f"{title}{line.label}"), *line.cells()))
+    lines += [f"| {' | '.join(row)} |" for row in rows[:MOST_ROWS]]
+    lines += [f"\nand {len(rows) - MOST_ROWS} more"] * (len(rows) > MOST_ROWS)
     lines += ["", "</details>"]
     lines += [f"\n**Warning:** {for_markdown(warning)}" for warning in record.warnings]
     model = for_markdown(record.model.name or record.model.kind)

@@ -76,15 +76,15 @@ def limit(delta: float) -> str:
     return f"{delta:.4g}".replace("-", "−")
 
 
+def capital(text: str) -> str:
+    """Return text with a capital letter, unless a name of the data stands first."""
+    named = " → " in text.partition(", CI")[0] or " follows what may matter in " in text
+    return text if named else text[:1].upper() + text[1:]
+
+
 def sentence_case(text: str) -> str:
     """Return text with a capital first letter and a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
-
-
-def capital(text: str) -> str:
-    """Return a sentence with a capital letter, unless a name of the data stands first."""
-    named = "→" in text.split(".")[0][:80] or re.match(r"\S+ follows the columns", text)
-    return text if named else text[:1].upper() + text[1:]
+    return capital(text) + ("" if text.endswith((".", "?", "!")) else ".")
 
 
 def listed(names: Sequence[str], *, most: int = 0, last: str = "and") -> str:

@@ -17,14 +17,18 @@ from likewise.errors import printable
 from likewise.record import MatchedPairsRecord, RateComparison, Record
 from likewise.report import charts, formats, text
 from likewise.report.charts import Plot, Row
-from likewise.report.formats import Names, interval, level, limit, number, p_value, percent, points
-from likewise.report.text import Line, arrows, effect, leading, limits, quantities, rate
+from likewise.report.formats import Names, interval, level, limit, number, p_value, percent
+from likewise.report.text import Line, arrows, effect, leading, limits, rate
 from likewise.settings.settings_file import write_settings
 
 TEMPLATES = importlib.resources.files("likewise.report") / "templates"
 MOST_ROWS = 24
 """Comparisons and groups that the page shows; the result file holds all."""
 MOST_COLUMNS = 8
+FILTERS = (
+    *("number", "percent", "points", "p_value", "interval", "limit", "shown", "sentence_case"),
+)
+"""Functions of `likewise.report.formats` that templates call, or write values by."""
 SENSITIVITY = {
     "as chosen": "As chosen",
     "column left out": "One column fewer that may matter",
@@ -72,8 +76,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    writers = (number, percent, points, p_value, interval, formats.shown, formats.sentence_case)
-    named = {write.__name__: write for write in writers}
+    named = {name: getattr(formats, name) for name in FILTERS}
     environment.filters |= named | {"count": "{:,}".format}
     environment.globals |= named | {"charts": charts, "nan": math.isnan, "rate": rate, "text": text}
     return environment
@@ -93,7 +96,7 @@ def report_values(record: Record) -> dict[str, Any]:
         "record": record,
         "names": names,
         "title": title,
-        "about": about[:1].upper() + about[1:],
+        "about": formats.capital(about),
         "said": formats.capital(text.claim(record)[1]),
         "steps": text.next_steps(record),
         "forest": forest(record),
@@ -120,7 +123,7 @@ def ratio_plot(
     record: Record, sections: Sequence[Section], title: str, of: str, left_out: int = 0
 ) -> Plot:
     """Return estimates on one axis, with lines at 1 and the limits."""
-    part, (first, second, quantity) = record.matched_pairs, quantities(record)
+    part, (first, second, quantity, sure, _) = record.matched_pairs, text.head(record)
     body: list[Row] = []
     for heading, note, several in sections:
         body.append(Row(heading, note=note, heading=True))
@@ -131,7 +134,7 @@ def ratio_plot(
             body.append(Row(one.label, one.value, one.ends, cells, "", tone, one.verdict))
     unit = "Mean prediction" if quantity == "difference" else "Rate"
     rates = "People, p" if part is None else f"{unit} {first} → {second}"
-    head = of, rates, f"{quantity.capitalize()} ({level(record.alpha)} CI)", "Result"
+    head = of, rates, f"{quantity.capitalize()} ({sure})", "Result"
     log = quantity == "ratio"
     marks = (1.0, record.delta) if part is None else sorted((*limits(part), float(log)))
     return Plot(title, head, body, [m for m in marks if not math.isnan(m)], log, left_out)
@@ -189,7 +192,7 @@ def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> 
         note, tone = f"{len(c.permuted)} permutations, {c.n:,} people", record.verdict
         rows.append(Row(name, c.estimate, cells=cells, note=note, tone=tone, dots=c.permuted))
     head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
-    log = quantities(record)[2] == "ratio"
+    log = text.head(record)[2] == "ratio"
     return Plot("Negative control", head, rows, [float(log)], log)
 
 
@@ -203,7 +206,7 @@ def _sensitivity(record: Record, names: Names) -> Plot:
             ends, column = (s.lower_bound, s.upper_bound), names.column(s.change)
             cells = _estimate(s.estimate, ends), s.outcome.replace("_", " ")
             rows.append(Row(column, s.estimate, ends, cells, "", s.outcome, s.outcome))
-    part, log = record.matched_pairs, quantities(record)[2] == "ratio"
+    part, log = record.matched_pairs, text.head(record)[2] == "ratio"
     marks = (1.0, record.delta) if log or part is None else (0.0, part.limit)
     return Plot("Sensitivity", ("Choice", "Estimate (bounds)", "Result"), rows, marks, log)
 

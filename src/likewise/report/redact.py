@@ -103,9 +103,9 @@ def redact(record: Record) -> Record:
 
 def _test(test: TestRecord, named: re.Pattern[str]) -> TestRecord:
     """Return a test without words on small groups, and without counts of a few."""
-    cells = [test.details[name] for name in TABLE if name in test.details]
-    few = set(TABLE) if min(cells, default=0.0) < CELL else set()
-    rounded = {name: round(test.details.get(name, 0.0), -1) for name in TABLE}
+    cells = {name: n for name, n in test.details.items() if name in TABLE}
+    rounded = {name: round(n, -1) for name, n in cells.items()}
+    few = cells if min(cells.values(), default=0.0) < CELL else {}
     return test.model_copy(
         update={
             "notes": tuple(note for note in test.notes if not named.search(note)),

@@ -11,8 +11,8 @@ from likewise.errors import printable
 from likewise.record import Record
 from likewise.report import text
 from likewise.report.escaping import cut, on_one_line
-from likewise.report.formats import Names, capital, interval, level, number, p_value, wrap
-from likewise.report.text import Line, estimates, quantities, test_name
+from likewise.report.formats import Names, capital, interval, limit, number, p_value, wrap
+from likewise.report.text import Line, estimates, head, test_name
 
 NARROWEST, WIDEST = 60, 120
 SHORT_LINES, LONG_LINES = 25, 80
@@ -107,14 +107,14 @@ def _fact(fact: Fact, width: int, lines: int | None = None) -> list[str]:
     return found
 
 
-def layout(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Lay out a table: the first column is cut to fit, numbers stand on the right."""
+def layout(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Lay out a table with its head: the first column is cut to fit, numbers stand on the right."""
     full = [row for row in rows if any(row[1:])]  # others are headings, and are not cut
-    sizes = [max(map(len, column)) for column in zip(head, *full, strict=True)]
+    sizes = [max(map(len, column)) for column in zip(*full, strict=True)]
     first = min(sizes[0], max(width - sum(size + 2 for size in sizes[1:]), 8))
     lines = []
-    for row in (head, *rows):
-        label = _cut(row[0], first if row is head or any(row[1:]) else width)
+    for row in rows:
+        label = _cut(row[0], first if any(row[1:]) else width)
         numbers = (f"{cell:>{size}}" for cell, size in zip(row[1:-1], sizes[1:], strict=False))
         lines.append("  ".join([f"{label:{first}}", *numbers, row[-1]]).rstrip())
     return lines
@@ -137,11 +137,11 @@ def _table(record: Record, width: int, most: int | None) -> list[str]:
     if most is not None and len(rows) > most:
         rows = sorted(rows, key=lambda row: (bool(row.attribute), row.verdict != "evidence"))[:most]
     for detail in (2, 1, 0):
-        head, *cells = _cells(record, rows, detail)
-        first, *others = (max(map(len, column)) for column in zip(head, *cells, strict=True))
+        cells = _cells(record, rows, detail)
+        first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
         if width - sum(size + 2 for size in others) >= (first if detail > 1 else min(first, 24)):
             break
-    lines = layout(head, cells, width)
+    lines = layout(cells, width)
     if more := len(estimates(record)) - len(rows):
         lines.append(f"… and {more} more comparisons (-v, or the report)")
     return lines
@@ -149,18 +149,17 @@ def _table(record: Record, width: int, most: int | None) -> list[str]:
 
 def _cells(record: Record, rows: Sequence[Line], detail: int) -> list[list[str]]:
     """Return head and rows: at detail 1 without units and attributes, at 0 without rates."""
-    names, (first, second, quantity) = Names.from_record(record), quantities(record)
+    names, (first, second, *others) = Names.from_record(record), head(record)
     titles = [names.column(row.attribute) if row.attribute else "" for row in rows]
     wide = max(map(len, titles)) + 2 if detail > 1 and len(set(titles)) > 1 else 0
     between, unit = (" – ", "") if detail > 1 else ("–", " %")
     if not any(fact.endswith("%") for row in rows for fact in row.facts):
         unit = ""
-    head = ["", f"{first}{unit}", f"{second}{unit}", quantity, f"{level(record.alpha)} CI"]
-    cells = [[*head, "result"]]
+    cells = [["", f"{first}{unit}", f"{second}{unit}", *others]]
     for k, row in enumerate(rows):
         at = f"{'' if k and titles[k] == titles[k - 1] else titles[k]:{wide}}" if wide else ""
-        facts = [fact.removesuffix(unit) for fact in row.facts]
-        numbers = [number(row.value), interval(row.ends, between), row.words]
+        own, other, *numbers = row.cells(between)
+        facts = own.removesuffix(unit), other.removesuffix(unit)
         cells.append([f"{at}{row.label}", *facts, *numbers])
     shown = text.leading(record)  # the negative control of the comparison that decided
     if shown is not None and (redrawn := text.control(shown)):
@@ -178,7 +177,7 @@ def _facts(record: Record) -> Iterator[Fact]:
     if test is not None:
         bound = "T_n" if record.paper else "lower bound"
         found = f"S_n {number(test.S_n)}, V_n {number(test.V_n)}, {bound} {number(test.T_n)}"
-        yield "Statistic", f"{found}; {test.n:,} people, limit {test.delta:g}"
+        yield "Statistic", f"{found}; {test.n:,} people, limit {limit(test.delta)}"
         if (control := record.control.get(test.test)) is not None:
             count = f"{len(control.permuted)} permutations, {control.n:,} people"
             real = f"as they are {number(control.estimate)}; p = {p_value(control.p_value)}"
@@ -195,8 +194,8 @@ def _facts(record: Record) -> Iterator[Fact]:
     drivers = sorted((d for d in drivers if d.share == d.share), key=lambda d: -abs(d.share))
     shares = [(names.column(d.column), d.share) for d in drivers[:3]]
     shares.append(("other columns", sum(d.share for d in drivers[3:])))
-    said = [f"{name} {100 * share:.0f} %".replace(" -", " −") for name, share in shares]
-    if said := [words for words in said if not words.endswith((" 0 %", " −0 %"))]:
+    said = [f"{name} {limit(round(100 * share))} %" for name, share in shares]
+    if said := [words for words in said if not words.endswith(" 0 %")]:
         yield "Driven by", ", ".join(said)
     for note in list(dict.fromkeys((*record.notes, *record.data.notes)))[:2]:
         yield "Note", note
@@ -209,9 +208,8 @@ def _details(record: Record, width: int) -> Iterator[str]:
     yield ""
     facts = [("Next", f"{step}.") for step in text.next_steps(record)[1:]]
     for test in (*record.tests.values(), *record.secondary[:4]):
-        bound, capped = text.upper_bound(test)
-        said = f"{number(test.estimate)}, CI {interval(test.interval)}, upper bound {number(bound)}"
-        said = f"{said}{capped}, by {test.interval_method}"
+        said = f"{number(test.estimate)}, CI {interval(test.interval)}"
+        said += f", upper bound {text.upper_bound(test)}, by {test.interval_method}"
         facts.append(("Test", f"{test_name(test.test)}, {test.method}: {said}"))
     facts += text.error_words(record)
     for name, value in record.diagnostics.items() if record.metric is not None else ():

@@ -21,6 +21,7 @@ from likewise.record import leading as leading_of
 from likewise.report.escaping import cut
 from likewise.report.formats import (
     Names,
+    capital,
     interval,
     level,
     limit,
@@ -79,6 +80,11 @@ def test_name(name: str) -> str:
     return TESTS.get(name, (name.replace("_", " "), ""))[0]
 
 
+def group_test(record: Record) -> str:
+    """Return the test whose ratio groups have: of losses, whatever decides for everyone."""
+    return "mean_loss_ratio" if record.model.task == "regression" else "loss_ratio"
+
+
 def result(record: Record, verdict: str) -> str:
     """Return the result of one comparison in words; nothing counts in an invalid record."""
     return (verdict if record.verdict != "invalid" else "invalid").replace("_", " ")
@@ -102,9 +108,9 @@ def effect(row: RateComparison) -> tuple[str, float, Ends]:
     """Return what the verdict is read from: the ratio of rates, or the difference of means."""
     if row.measure == "prediction":
         return "difference", row.difference, row.difference_interval
-    if row.own == 0 < row.swapped:
-        return "ratio", math.inf, row.interval
-    return "ratio", max(row.ratio, 0.0), row.interval  # as rates are shown, from 0 to 1
+    # As rates are shown, from 0 to 1.
+    ratio = math.inf if row.own == 0 < row.swapped else max(row.ratio, 0.0)
+    return "ratio", ratio, row.interval
 
 
 def control(row: RateComparison) -> tuple[float, ...]:
@@ -131,6 +137,10 @@ class Line:
     verdict: str
     words: str
 
+    def cells(self, between: str = " – ") -> tuple[str, ...]:
+        """Return facts, estimate, interval and result, as `head` names them."""
+        return *self.facts, number(self.value), interval(self.ends, between), self.words
+
 
 def estimates(record: Record) -> list[Line]:
     """Return every comparison, or test and group, the deciding one first."""
@@ -144,8 +154,7 @@ def estimates(record: Record) -> list[Line]:
             for row, decision in zip(part.comparisons, said, strict=True)
         ]
     found, valid = [], record.verdict != "invalid"
-    # Groups are judged by their loss ratios.
-    decided_by_errors = record.deciding is not None and record.deciding.test == "error_rate_ratio"
+    by_errors = record.deciding is not None and record.deciding.test == "error_rate_ratio"
     for t in sorted(record.tests.values(), key=lambda test: test is not record.deciding):
         deciding = t is record.deciding
         words = result(record, t.outcome) if deciding else "secondary"
@@ -154,10 +163,10 @@ def estimates(record: Record) -> list[Line]:
         label = test_name(t.test)
         found.append(Line("", label, facts, t.estimate, ends, t.p_value, decided, words))
     for g in record.groups:
-        words = "evidence" * g.rejected or "few people" * g.small
+        words = result(record, "evidence") if g.rejected else "few people" * g.small
         decided = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
         facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
-        label += ", loss ratio" * decided_by_errors
+        label += f", {test_name(group_test(record))}" * by_errors
         at, ends = g.attribute, (g.lower, g.upper)
         found.append(Line(at, label, facts, g.estimate, ends, g.p_adjusted, decided, words))
     return found
@@ -172,12 +181,12 @@ def comparison_line(record: Record, row: RateComparison, label: str) -> Line:
     return Line(row.attribute, label, facts, value, ends, row.p_adjusted, verdict, words)
 
 
-def quantities(record: Record) -> tuple[str, str, str]:
-    """Return what the facts of every estimate are, and what is estimated."""
-    part = record.matched_pairs
+def head(record: Record) -> tuple[str, ...]:
+    """Return what the cells of every estimate are: two facts, estimate, interval and result."""
+    part, ends = record.matched_pairs, (f"{level(record.alpha)} CI", "result")
     if part is None:
-        return "people", "p", "ratio"
-    return "own", "other", "difference" if part.measure == "prediction" else "ratio"
+        return "people", "p", "ratio", *ends
+    return "own", "other", "difference" if part.measure == "prediction" else "ratio", *ends
 
 
 def span(values: Sequence[float]) -> str:
@@ -331,7 +340,7 @@ def _evidence(record: Record, part: MatchedPairsRecord, row: RateComparison) -> 
     ratio = f"{name.capitalize()} {number(value)} ({level(part.alpha)} CI {interval(ends, '–')})"
     low, high = limits(part)
     below = value < (0 if name == "difference" else 1)
-    said = f"{here[:1].upper()}{here[1:]} {got}; with {columns} of comparable {there}, {other}. "
+    said = f"{capital(here)} {got}; with {columns} of comparable {there}, {other}. "
     said += f"{ratio}; limit {limit(low if below else high)}."
     if disadvantaged(row) is None and name == "ratio":
         said += " This does not say who benefits; add --favourable."
@@ -429,19 +438,17 @@ def _of_perturbation(record: Record) -> tuple[str, str]:
     raises = TESTS.get(test.test, ("", f"gives a {name} of {{}}"))[1]
     does = f"{what} {raises.format(number(test.estimate))}"
     lower = number(max(test.lower_bound, 0.0))
-    upper, capped = upper_bound(test)
     control = record.control.get(test.test)
     if record.verdict == "evidence":
         how = f"{sure} lower bound {lower}"
         groups = [g for g in record.groups if g.rejected and test.outcome != "evidence"]
         for g in sorted(groups, key=lambda g: -g.lower)[:1]:
-            does = f"{what} {TESTS['loss_ratio'][1].format(number(g.estimate))}"
+            does = f"{what} {TESTS[group_test(record)][1].format(number(g.estimate))}"
             does += f" for {names.people(g.attribute, g.group)}"
             how = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
-        about = _sensitive(record, names)
-        return about[:1].upper() + about[1:], f"{does} ({how}); limit {delta}."
+        return capital(_sensitive(record, names)), f"{does} ({how}); limit {delta}."
     if record.verdict == "within_tolerance":
-        said = f"{does} ({sure} upper bound {number(upper)}{capped}). {NOT_FAIR}"
+        said = f"{does} ({sure} upper bound {upper_bound(test)}). {NOT_FAIR}"
         return f"No increase above {delta} on average", said
     if record.paper:
         said = f"the paper's test does not reject, T_n {number(test.T_n)} is not above {delta}."
@@ -452,19 +459,19 @@ def _of_perturbation(record: Record) -> tuple[str, str]:
     elif math.isnan(test.lower_bound):
         said = f"no {name} can be computed: {'; '.join(test.notes) or 'nothing was measured'}."
     else:
-        said = f"{does} (one-sided {sure} bounds {lower} to {number(upper)}{capped})"
+        said = f"{does} (one-sided {sure} bounds {lower} to {upper_bound(test)})"
         said += f", but {test.held_back.rstrip('.')}" if test.held_back else f"; limit {delta}"
         wide = "; not every group is shown to be below it" if record.reason == "groups" else ""
         said += f"{wide}."
     return "Inconclusive", said
 
 
-def upper_bound(test: TestRecord) -> tuple[float, str]:
+def upper_bound(test: TestRecord) -> str:
     """Return the upper bound that "within tolerance" needs, and what was capped for it."""
     if math.isnan(test.capped_upper_bound):
-        return test.upper_bound, ""
+        return number(test.upper_bound)
     capped = "losses" if test.test == "mean_loss_ratio" else "ratios"
-    return test.capped_upper_bound, f", {capped} capped at {test.cap:g}"
+    return f"{number(test.capped_upper_bound)}, {capped} capped at {test.cap:g}"
 
 
 def next_steps(record: Record) -> tuple[str, ...]:
