@@ -11,7 +11,13 @@ from likewise.audit_data import AuditData
 from likewise.data.columns import numbers
 from likewise.data.encoder import Encoder, NumberColumn
 from likewise.models import as_model, open_model
-from likewise.models.adapt import TRIAL_ROWS, Reading, is_number
+from likewise.models.adapt import (
+    Reading,
+    is_number,
+    recognise,
+    resolve_array,
+    resolve_reading,
+)
 from likewise.models.base import Model
 
 
@@ -41,25 +47,22 @@ def adapt(
     not say by their scale who is similar; or in those of an encoder (JSON). ``about`` is what else
     `as_model` is told: the meaning of outputs, a threshold.
     """
+    known, output = recognise(given, about.get("output")), about.get("output")
     table, encoder = people.table, people.encoder
-    if table is None:
-        about["rows"] = people.x[:TRIAL_ROWS]
-    elif not columns and people.named_inputs:
-        columns = people.features
-    model = as_model(
-        given, table=table, encoder=encoder, columns=columns, protected=tuple(traits), **about
-    )
-    reading = None if model.front is None else model.front.reading
-    if reading is None or table is None or encoder is not None:
-        return model, {**about, "reading": reading}
-    if reading.form == "frame" and reading.scored is None and encoded:
-        # Coordinates only: the model is given the columns.
-        own = Encoder.fit(table, inputs=reading.columns)
-        reading = dataclasses.replace(reading, encoder=own)
-    elif units and reading.form == "numbers":
-        reading = _in_units(reading, table, units)
+    if table is None and encoder is None:
+        reading = resolve_array(known, people.x, output)
+    else:
+        columns = columns or (people.features if people.named_inputs else ())
+        reading = resolve_reading(known, table, encoder, columns, traits, output)
+    if reading is not None and table is not None and encoder is None:
+        if reading.form == "frame" and reading.scored is None and encoded:
+            # Coordinates only: the model is given the columns.
+            own = Encoder.fit(table, inputs=reading.columns)
+            reading = dataclasses.replace(reading, encoder=own)
+        elif units and reading.form == "numbers":
+            reading = _in_units(reading, table, units)
     about["reading"] = reading
-    return as_model(given, **about), about
+    return as_model(known, **about), about
 
 
 def _in_units(reading: Reading, table: pa.Table, units: bool | str) -> Reading:

@@ -20,7 +20,6 @@ import likewise
 from likewise.data.encoder import Encoder
 from likewise.handle import adapt
 from likewise.loss import probabilities
-from likewise.models import as_model
 from likewise.models.adapt import table_model
 
 NUMBERS = ["age", "hours"]
@@ -118,7 +117,7 @@ def test_features_of_an_encoder_are_gathered_column_by_column():
     encoder = Encoder.fit(train, label="y")
     estimator = LogisticRegression().fit(encoder.encode(train), train["y"])
     data = likewise.read(one, label="y", encoder=encoder)
-    ask = table_model(as_model(estimator, table=data.table, encoder=encoder), data)
+    ask = table_model(adapt(estimator, data)[0], data)
     assert ask.columns == tuple(COLUMNS)
     i, j = np.arange(40), np.arange(40, 0, -1)
     out = ask.substitute(ask.prepare(_table(one)), i, ask.prepare(_table(two)), j, ("job", "hours"))
@@ -130,7 +129,7 @@ def test_features_of_an_encoder_are_gathered_column_by_column():
 def test_rows_that_are_asked_in_parts_are_the_same(monkeypatch):
     estimator, one = fitted("pipeline"), people(1, 40)
     data = likewise.read(one, label="y", raw=True)
-    ask = table_model(as_model(estimator, table=data.table), data)
+    ask = table_model(adapt(estimator, data)[0], data)
     rows, i = ask.prepare(_table(one)), np.arange(40)
     whole = ask.substitute(rows, i, rows, i[::-1], ("age",))
     monkeypatch.setattr("likewise.models.adapt.VALUES_PER_CALL", 28)

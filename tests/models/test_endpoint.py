@@ -13,6 +13,7 @@ from helpers import serving
 from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidModel, InvalidSettings
+from likewise.handle import adapt
 from likewise.models import Endpoint, as_model, check, open_model
 from likewise.run.executors import Threads
 
@@ -205,7 +206,8 @@ def test_original_columns_are_sent_as_objects(server, rng):
 
     server.behave = behave
     encoder = Encoder.fit(table)
-    model = as_model(quick(server), encoder=encoder, columns=("job", "age"))
+    people = AuditData(encoder.encode(table), np.zeros(40), table=table, encoder=encoder)
+    model, _ = adapt(quick(server), people, columns=("job", "age"))
     out = model(encoder.encode(table))[:, 0]
     expected = np.where(np.arange(40) % 2, 0.9, table["age"].to_numpy() / 100)
     assert np.allclose(out, expected, atol=1e-12)

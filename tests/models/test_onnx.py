@@ -12,8 +12,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidFile, InvalidModel
+from likewise.handle import adapt
 from likewise.loss import probabilities
 from likewise.models import as_model, check, open_model
 
@@ -116,7 +118,8 @@ def test_a_graph_that_reads_text_goes_through_decoded_rows(rng, opened):
     with pytest.raises(InvalidModel, match=r"reads original columns.*not arrays"):
         as_model(found)(np.zeros((2, 3)))
     encoder = Encoder.fit(table)
-    model = as_model(found, encoder=encoder)
+    people = AuditData(encoder.encode(table), np.zeros(200), table=table, encoder=encoder)
+    model, _ = adapt(found, people)
     ours = model(encoder.encode(table))
     assert np.abs(ours - whole.predict_proba(table.to_pandas())).max() < 1e-6
 

@@ -22,6 +22,7 @@ from likewise.errors import InvalidData, InvalidModel
 from likewise.handle import adapt
 from likewise.loss import probabilities
 from likewise.models import TableModel, as_model, check
+from likewise.models.adapt import recognise, resolve_reading
 
 
 @pytest.fixture
@@ -53,6 +54,11 @@ def preparation(sparse=True, missing=np.nan):
     )
 
 
+def read_by(model, table, encoder=None):
+    """Return a model that reads such a table."""
+    return as_model(model, reading=resolve_reading(recognise(model), table, encoder))
+
+
 def labels(table):
     return (table["age"].to_numpy() > 45).astype(int)
 
@@ -71,7 +77,7 @@ def labels(table):
 def test_a_pipeline_is_cut_in_front_of_a_model_with_gradients(last, sparse, people):
     frame = people.to_pandas()
     pipeline = make_pipeline(preparation(sparse), last).fit(frame, labels(people))
-    model = as_model(pipeline, table=people)
+    model = read_by(pipeline, people)
     x, features = model.front(people)
     check(model, x, features=features)
     ours = probabilities(model(x), model.card.output)
@@ -128,7 +134,7 @@ def test_a_pipeline_fitted_on_arrays_reads_arrays_and_tables(people, rng):
     assert np.array_equal(model.front(x)[0], model.front(table)[0])
     assert model.front.columns == ()
     with pytest.raises(InvalidModel, match=r"takes 2 inputs.*has 3 columns of numbers.*model.col"):
-        as_model(pipeline, table=people)
+        read_by(pipeline, people)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +145,7 @@ def test_a_pipeline_that_ends_in_a_model_without_gradients_is_asked_whole(last, 
     y = (people["job"].to_pandas() == "cook").to_numpy() ^ (np.arange(len(people)) % 9 == 0)
     frame = people.to_pandas()
     pipeline = make_pipeline(preparation(sparse=True), last).fit(frame, y.astype(int))
-    model = as_model(pipeline, table=people)
+    model = read_by(pipeline, people)
     assert model.front.reading.form == "frame"
     assert np.array_equal(TableModel(model, model.front)(people), pipeline.predict_proba(frame))
 
@@ -149,7 +155,7 @@ def test_gaps_that_nothing_fills_do_not_stop_a_pipeline_from_being_recognised(pe
     steps = ColumnTransformer([("numbers", StandardScaler(), ["age", "hours"])])
     whole = make_pipeline(steps, LogisticRegression())
     whole.fit(complete.to_pandas(), labels(complete))
-    x, _ = as_model(whole, table=people).front(people)
+    x, _ = read_by(whole, people).front(people)
     assert np.isnan(x[:, 1]).sum() == people["hours"].null_count  # for the audit to report
 
 
@@ -159,7 +165,7 @@ def test_text_where_a_pipeline_takes_numbers_is_shown(people):
     ages = pa.array([f"${age}" for age in people["age"].to_pylist()])
     table = people.set_column(people.column_names.index("age"), "age", ages)
     with pytest.raises(InvalidData, match=r"cannot read the data: .*'\$[0-9]+'\.$"):
-        as_model(whole, table=table).front(table)
+        read_by(whole, table).front(table)
 
 
 def categories(frame):
@@ -189,7 +195,7 @@ def test_what_cannot_be_cut_is_read_through_decoded_rows(index, people):
     assert own.front.columns == ("age", "job", "hours")
     expected = whole.predict_proba(people.to_pandas())
     assert np.allclose(own(own.front(people)[0]), expected, atol=1e-12)
-    model = as_model(whole, table=people, encoder=encoder)
+    model = read_by(whole, people, encoder)
     x = encoder.encode(people)
     check(model, x, features=encoder.features)
     assert model.front.reading.form == "frame"

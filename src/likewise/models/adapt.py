@@ -8,7 +8,7 @@ that says nothing is tried with a data frame, an array and a tensor, on eight ro
 import dataclasses
 import types
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
@@ -57,7 +57,7 @@ NO_COLUMNS: Mapping[str, Int[np.ndarray, " m"]] = types.MappingProxyType({})
 # What a model is
 
 
-def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Model:
+def recognise(given: Any, output: Output | None = None, classes: tuple[Any, ...] = ()) -> Model:
     """Tell what somebody's model is; the object itself is never changed."""
     file = given if isinstance(given, Opened) else Opened(given)
     try:
@@ -140,7 +140,7 @@ def _torch() -> Any:
 
 def wants_columns(given: Any, output: Output | None = None) -> bool:
     """Tell whether a model can be asked with original columns, text and gaps included."""
-    answer = recognise(given, output, ()).answer
+    answer = recognise(given, output).answer
     if not isinstance(answer, TableAnswer):
         return isinstance(answer, ScoredTable)
     return answer.free or _is_typed(answer)
@@ -148,7 +148,7 @@ def wants_columns(given: Any, output: Output | None = None) -> bool:
 
 def takes_gaps(given: Any) -> bool:
     """Tell whether a model reads missing values itself."""
-    answer = recognise(given, None, ()).answer
+    answer = recognise(given).answer
     return isinstance(answer, TableAnswer) and (answer.native or answer.pipeline)
 
 
@@ -156,12 +156,7 @@ def as_model(
     model: Any,
     *,
     output: Output | None = None,
-    classes: Sequence[Any] | None = None,
-    table: pa.Table | None = None,
-    rows: Rows | None = None,
-    encoder: Encoder | None = None,
-    columns: Sequence[str] = (),
-    protected: Sequence[str] = (),
+    classes: Sequence[Any] = (),
     reading: "Reading | None" = None,
     loss: Any = None,
     threshold: float | None = None,
@@ -179,17 +174,8 @@ def as_model(
         What the numbers are: ``logits`` (the default for torch), ``probabilities`` or ``values``.
     classes
         Label values in the order of the outputs, if the model does not know them.
-    table, rows
-        Some of the people, by original columns or as an array: they say how the model reads them.
-    encoder
-        What makes the features of the audit. A model with the names of original columns is given
-        these, decoded; any other the features.
-    columns
-        The original columns that the model reads, in its order, if it does not know their names.
-    protected
-        Columns that a model without names does not read.
     reading
-        How the model reads a table, if that is settled.
+        How the model reads a table (`resolve_reading`).
     loss
         For regressions ``squared`` (the default) or ``absolute``; or one's own (`as_loss`).
     threshold
@@ -197,14 +183,8 @@ def as_model(
     bounded
         Whether losses of logits are kept within those of probabilities in [0.001, 0.999].
     """
-    declared = tuple(classes or ())
+    declared = tuple(classes)
     known = recognise(model, output, declared)
-    if reading is None and (table is not None or encoder is not None):
-        reading = resolve_reading(known, table, encoder, columns, protected, output)
-    elif reading is None and _is_free(known) and rows is not None and len(rows):
-        some = pa.table({f"x{j}": column for j, column in enumerate(rows.T)})
-        reading = _try_forms(known, some, tuple(some.column_names), output)
-        reading = dataclasses.replace(reading, form="numbers", columns=())
     found = _with_declared(_build(known, reading, output), output, declared)
     found = found.with_card(bounded=bounded or found.card.bounded)
     if threshold is not None and found.card.task == "classification":
@@ -276,12 +256,15 @@ class Reading:
 def resolve_reading(
     known: Model,
     table: pa.Table | None,
-    encoder: Encoder | None,
-    columns: Sequence[str],
-    protected: Sequence[str],
+    encoder: Encoder | None = None,
+    columns: Sequence[str] = (),
+    protected: Sequence[str] = (),
     output: Output | None = None,
-) -> Reading:
-    """Tell how a model reads a table: by its names, by an encoder, or by the columns named."""
+) -> Reading | None:
+    """Tell how a model reads a table: by its names, by an encoder, or by the columns named.
+
+    A model without names does not read the columns that are ``protected``.
+    """
     answer = known.answer
     if isinstance(answer, ScoredTable) and table is not None:
         scored = answer.read(table)
@@ -289,7 +272,8 @@ def resolve_reading(
     names = tuple(columns) or known.card.features
     if encoder is not None:
         return _with_encoder(known, encoder, names)
-    assert table is not None
+    if table is None:
+        return None
     _selected(table, names)
     every = names or tuple(name for name in table.column_names if name not in protected)
     if _is_free(known):
@@ -301,14 +285,23 @@ def resolve_reading(
     gaps = any(table[name].null_count for name in names)
     if answer is not None and (text or gaps or _is_typed(answer)):
         frames = _frames(known, table, names)
-        tried = _tried(known, frames, table, []) if len(frames) > 1 else []
-        return tried[0][0] if tried else frames[0]
+        tried = _tried(known, frames, table, []) if len(frames) > 1 else iter(())
+        return next((reading for reading, _ in tried), frames[0])
     if text:
         raise InvalidData(
             f"Column {text[0]!r} holds text, which the {known.card.kind} can read only through the "
             "encoder it was trained with (--encoder)."
         )
     return Reading("numbers", names)
+
+
+def resolve_array(known: Model, x: Rows, output: Output | None) -> Reading | None:
+    """Tell whether a function takes arrays or tensors, where there is no table."""
+    if not _is_free(known) or not len(x):
+        return None
+    some = pa.table({f"x{j}": column for j, column in enumerate(x[:TRIAL_ROWS].T)})
+    found = _try_forms(known, some, tuple(some.column_names), output)
+    return dataclasses.replace(found, form="numbers", columns=())
 
 
 def _with_encoder(known: Model, encoder: Encoder, names: tuple[str, ...]) -> Reading:
@@ -378,22 +371,20 @@ def _try_forms(
         ways = [[frames]]
     elif output is not None:  # which is said of tensors
         ways.reverse()
-    found: list[tuple[Reading, Outputs]] = []
     problems: list[str] = []
     for way in ways:
-        for readings in way if not found else ():
-            found += _tried(known, readings, table, problems)
-    if len(found) == 1:
-        return found[0][0]
-    if not found:
+        answers = (next(_tried(known, readings, table, problems), None) for readings in way)
+        if found := list(filter(None, answers)):
+            break
+    else:
         raise InvalidModel(
             f"The {known.card.kind} answers neither to a data frame of {len(every)} columns nor to "
             f"an array or a tensor of the {len(numbers)} that are numbers "
             f"({'; '.join(dict.fromkeys(problems))}). {NAME_THEM}"
         )
-    (as_frame, one), (as_array, other) = found
+    (first, one), (last, other) = found[0], found[-1]
     if one.shape == other.shape and np.abs(one - other).max() <= 1e-6:
-        return as_array if every == numbers else as_frame  # numbers alone are faster
+        return last if every == numbers else first  # numbers alone are faster
     raise InvalidModel(
         f"The {known.card.kind} answers to a data frame of {len(every)} columns and, in another "
         f"way, to an array of the {len(numbers)} that are numbers. {NAME_THEM}"
@@ -402,16 +393,17 @@ def _try_forms(
 
 def _tried(
     known: Model, readings: Sequence[Reading], table: pa.Table, problems: list[str]
-) -> list[tuple[Reading, Outputs]]:
-    """Ask about a few rows in several ways; return the first that is answered, and the outputs."""
+) -> Iterator[tuple[Reading, Outputs]]:
+    """Ask about a few rows in several ways; yield each that is answered, and the outputs."""
     for reading in readings:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return [_asked_once(known, reading, table.slice(0, TRIAL_ROWS))]
+                found = _asked_once(known, reading, table.slice(0, TRIAL_ROWS))
             except Exception as error:  # it is someone else's code
                 problems.append(in_short(error))
-    return []
+                continue
+        yield found
 
 
 def _asked_once(known: Model, reading: Reading, table: pa.Table) -> tuple[Reading, Outputs]:
