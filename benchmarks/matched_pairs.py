@@ -151,9 +151,9 @@ def _measure_pair(sample: Sample, design: PairDesign, block: int) -> Measured:
 def _compared(plans: list[tuple[int, Any]], wanted: list[int]) -> Compared:
     found = []
     for start, plan in plans:
-        rows = np.flatnonzero(np.repeat(np.isin(plan.part, wanted), plan.count))
-        share = np.repeat(plan.weight / plan.count, plan.count)
-        found.append((start + plan.person[rows], plan.own[rows], plan.other[rows], share[rows]))
+        rows = np.flatnonzero(plan.each(np.isin(plan.part, wanted)))
+        parts = start + plan.person, plan.own, plan.other, plan.share
+        found.append([part[rows] for part in parts])
     person, own, other, share = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return Compared(person, own, other, share / max(share.sum(), 1e-300))
 

@@ -13,6 +13,7 @@ from typing_extensions import override
 from likewise.audit_data import AuditData
 from likewise.method import Check, Finding, Sums
 from likewise.methods.matched_pairs import BoundMatchedPairs
+from likewise.methods.redraws import FOLDS, MOST_LEVELS, gradient_boosting
 from likewise.methods.reference_sample import CovariateCoding, plain
 from likewise.models.base import targets
 from likewise.record import MatchedPairsRecord
@@ -27,7 +28,7 @@ either kind whose losses are compared."""
 PEOPLE = (5_000, 21)
 """People by whom it is told whether labels are predicted, and the stream they are drawn by."""
 
-MIN_PEOPLE, FOLDS, MOST_LEVELS = 200, 5, 250
+MIN_PEOPLE = 200
 IMPROVEMENT = 0.01
 """Part of the loss by which the remaining columns must lower it."""
 
@@ -53,10 +54,8 @@ class TrainingPool(Check):
             about = "whether the model was trained on the reference sample"
             return Finding(notes=(f"Not checked, for want of labels that it knows: {about}.",))
         ours, theirs = (losses(method, people) for people in (method.people, method.pool.people))
-        if theirs.mean() > LOSS_RATIO * ours.mean():
-            return Finding()
         welch = ttest_ind(ours, theirs, equal_var=False, alternative="greater")
-        if not welch.pvalue < LEVEL:
+        if theirs.mean() > LOSS_RATIO * ours.mean() or not welch.pvalue < LEVEL:
             return Finding()
         return Finding(
             warnings=(
@@ -101,9 +100,8 @@ class LabelPrediction(Check):
         )
         remaining = [name for name in method.remaining if name not in method.context.groups]
         unlabelled = method.setup.unlabelled or not method.classes
-        if not differs or not remaining or unlabelled or method.scored:
-            return Finding()
-        if label_gain(method, remaining) < IMPROVEMENT:
+        possible = differs and remaining and not unlabelled and not method.scored
+        if not possible or label_gain(method, remaining) < IMPROVEMENT:
             return Finding()
         label = method.settings.columns.label or "the label"
         predict = "predicts" if len(remaining) == 1 else "predict"
@@ -122,7 +120,6 @@ def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
     Losses are cross-fitted by gradient boosting. 0 if that is not beyond chance, by a one-sided
     t-test of people's losses (or of clusters').
     """
-    from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
     people = method.setup.sample(*PEOPLE).in_columns()
@@ -136,13 +133,7 @@ def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
     for columns in (method.context.keep, (*method.context.keep, *remaining)):
         known = CovariateCoding.fit(columns, table, table).covariates(table)
         x = np.column_stack([known.numeric, np.minimum(known.category, MOST_LEVELS), *groups])
-        learner = HistGradientBoostingClassifier(
-            max_iter=60,
-            max_leaf_nodes=8,
-            early_stopping=False,
-            random_state=0,
-            categorical_features=np.arange(x.shape[1]) >= known.numeric.shape[1],
-        )
+        learner = gradient_boosting(np.arange(x.shape[1]) >= known.numeric.shape[1])
         folds = {"groups": unit, "cv": GroupKFold(FOLDS)}  # a cluster's rows are in one fold
         with warnings.catch_warnings():  # of classes that a fold lacks: their probability is 0
             warnings.simplefilter("ignore", RuntimeWarning)

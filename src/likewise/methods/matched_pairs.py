@@ -23,7 +23,7 @@ from likewise.data.source import Blocks, PeopleSource, read_pool
 from likewise.errors import InvalidSettings, printable
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
-from likewise.methods.matching import Covariates, uniforms
+from likewise.methods.matching import Covariates, Key, uniforms
 from likewise.methods.pair_stats import (
     PARTS,
     Comparisons,
@@ -169,13 +169,13 @@ class MatchedPairs(Method):
             performance = Performance.from_outputs(out, model.card, y)
             if len(np.unique(y)) > 1:
                 performance.warn()
-        groups, sizes, pool_groups = {}, {}, {}
+        groups = {}
         share = 1.0 if pool.positions is None else 1 - len(pool) / survey.n
         for name, counts in survey.traits.items():
             found = groups_of(name, counts)
-            groups[name] = tuple(found)
-            sizes[name] = [round(share * count) for count in found.values()]
-            pool_groups[name] = group_codes(groups[name], pool.people.protected[name])
+            sizes = tuple(round(share * count) for count in found.values())
+            codes = group_codes(tuple(found), pool.people.protected[name])
+            groups[name] = ComparedGroups(tuple(found), sizes, codes)
         compared = tuple(dict.fromkeys([*keep, *asked.columns]))
         notes = pool_notes(people, pool.people, compared) if pool.given else ()
         notes += left_out_notes(pool.people.dropped if pool.given else {}, "of the pool ")
@@ -185,7 +185,6 @@ class MatchedPairs(Method):
             coding=CovariateCoding.fit(keep, pool.table, table),
             measures=_measures(self, setup, model, classes, favourable),
             groups=groups,
-            pool_groups=pool_groups,
             people=people.take(np.arange(min(len(people), 64))),
             clusters=None if people.cluster is None else survey.clusters,
             left_out=pool.positions,
@@ -204,7 +203,6 @@ class MatchedPairs(Method):
             pool=pool,
             columns=asked.columns,
             favourable=favourable,
-            sizes=sizes,
             options={"redraw_count": self.redraws},
             notes=notes,
         )
@@ -252,49 +250,60 @@ class Measures:
         return np.column_stack(columns).astype(np.float64)
 
 
-def sampled_groups(
-    seed: int,
-    role: str,
-    share: Mapping[str, Float[np.ndarray, " g"]],
-    half: int | None,
-    attribute: str,
-    codes: Int[np.ndarray, " n"],
-    units: Int[np.ndarray, " n"],
-) -> Int[np.ndarray, " n"]:
-    """Return the groups of rows; −1 for those that are not in a seeded random sample of each group.
+@dataclasses.dataclass(frozen=True, eq=False)
+class GroupSample:
+    """A seeded random sample of an attribute's groups: a ``share`` of each.
 
-    ``share`` is by attribute, of each of its groups; ``half`` is 0 or 1 if one random half alone is
-    drawn from. Units stay together.
+    ``half`` is 0 or 1 if one random half alone is drawn from.
     """
-    place = uniforms((seed, attribute, "group sample", role), units) - 0.5 * (half or 0)
-    drawn = (place >= 0) & (place < share[attribute][codes])
-    return np.where((codes >= 0) & drawn, codes, -1)
+
+    key: Key
+    share: Float[np.ndarray, " g"]
+    half: int | None
+
+    def groups(
+        self, codes: Int[np.ndarray, " n"], units: Int[np.ndarray, " n"]
+    ) -> Int[np.ndarray, " n"]:
+        """Return the groups of rows; −1 for those not in the sample. Units stay together."""
+        place = uniforms(self.key, units) - 0.5 * (self.half or 0)
+        drawn = (place >= 0) & (place < self.share[codes])
+        return np.where((codes >= 0) & drawn, codes, -1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ComparedGroups:
+    """The groups of a protected attribute: names, sizes, and the ``pool``'s rows by their codes.
+
+    ``sizes`` are how many people of each group are audited; of a ``sample`` alone if there is one.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    pool: Int[np.ndarray, " m"]
+    sample: GroupSample | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairContext:
     """What all probes of one audit share, in every worker.
 
-    People keep the columns ``keep``, which ``coding`` turns into covariates. ``groups`` are the
-    names of each attribute's groups, ``pool_groups`` their codes in the reference sample;
-    ``people`` a few of the people, who say which columns the model reads; ``clusters`` the sorted
-    cluster values of all people; ``left_out`` the positions of those who are the reference sample.
-    Another choice of columns (``variant``) shares with the one that decides (``whole``) what is
-    prepared; ``sampled`` returns the groups of those who are compared, if not everyone is.
+    People keep the columns ``keep``, which ``coding`` turns into covariates. ``groups`` are by
+    attribute; ``people`` a few of the people, who say which columns the model reads; ``clusters``
+    the sorted cluster values of all people; ``left_out`` the positions of those who are the
+    reference sample. Another choice of columns or people (``variant``) shares with the one that
+    decides (``whole``) what is prepared.
     """
 
     pool: pa.Table
     keep: tuple[str, ...]
     coding: CovariateCoding
     measures: Measures
-    groups: Mapping[str, tuple[str, ...]]
-    pool_groups: Mapping[str, Int[np.ndarray, " m"]]
+    groups: Mapping[str, ComparedGroups]
     people: AuditData
     clusters: Shaped[np.ndarray, " c"] | None = None
     left_out: Int[np.ndarray, " m"] | None = None
     variant: str = ""
     whole: "PairContext | None" = None
-    sampled: Callable[..., Int[np.ndarray, " n"]] | None = None
     _tables: dict[int, tuple[TableModel, Any]] = dataclasses.field(default_factory=dict)
 
     def asked(self, model: Model, block: Block) -> "AskedBlock":
@@ -336,8 +345,10 @@ class AskedBlock:
             self.table = plain(people.table)
             self.asked, self.pool = context.prepared_pool(model)
             self.rows = self.asked.prepare(self.table)
-            groups = context.groups.items()
-            self.codes = {name: group_codes(some, people.protected[name]) for name, some in groups}
+            self.codes = {
+                name: group_codes(groups.names, people.protected[name])
+                for name, groups in context.groups.items()
+            }
             labelled = "loss" in context.measures.names
             self.y = targets(people.y, context.measures.classes) if labelled else None
             self.weight = np.ones(len(positions)) if people.weight is None else people.weight
@@ -378,9 +389,12 @@ class AskedBlock:
     def located(self, design: PairDesign) -> LocatedPeople:
         """Return where people are among the pairs of two groups."""
         if design.name not in self._located:
-            group, sampled = self.codes[design.attribute], self.context.sampled
-            if sampled is not None:
-                group = sampled(design.attribute, group, self.units)
+            group, sample = (
+                self.codes[design.attribute],
+                self.context.groups[design.attribute].sample,
+            )
+            if sample is not None:
+                group = sample.groups(group, self.units)
             self._located[design.name] = design.locate(
                 self.positions, self.covariates, group, self.people.weight, self.cluster
             )
@@ -534,7 +548,8 @@ def _group_table(asked: AskedBlock, attribute: str) -> GroupTable:
     code, card = asked.codes[attribute], asked.model.card
     known = np.flatnonzero(code >= 0)
     code, w = code[known], asked.weight[known]
-    size, classes = len(asked.context.groups[attribute]), len(asked.context.measures.classes)
+    groups, classes = asked.context.groups[attribute], len(asked.context.measures.classes)
+    size = len(groups.names)
     decisions = np.zeros((size, classes, classes, 4))
     changed = np.zeros(len(known), dtype=bool)
     if card.task != "regression":
@@ -542,8 +557,7 @@ def _group_table(asked: AskedBlock, attribute: str) -> GroupTable:
         label = decided if asked.y is None else asked.y[known]
         powers = np.stack([np.ones(len(w)), w, w**2, w**3], axis=1)
         np.add.at(decisions, (code, label, decided), powers)
-        pool_code = asked.context.pool_groups[attribute]
-        example = np.array([int(np.argmax(pool_code == g)) for g in range(size)])
+        example = np.array([int(np.argmax(groups.pool == g)) for g in range(size)])
         keep = [name for name in asked.asked.columns if name != attribute]
         for shift in range(1, size) if attribute in asked.asked.columns else ():
             rows = example[(code + shift) % size]
@@ -574,8 +588,7 @@ class BoundMatchedPairs(BoundMethod):
 
     ``people`` are the survey's sample of them, ``columns`` what the model reads; ``favourable`` is
     the place of the favourable decision among the classes. There is one design for every unordered
-    pair of groups of an attribute, made with ``options``; ``sizes`` are how many people of each
-    group are audited.
+    pair of groups of an attribute, made with ``options``.
     """
 
     kind: ClassVar[str] = "matched_pairs"
@@ -596,7 +609,6 @@ class BoundMatchedPairs(BoundMethod):
     favourable: int | None = None
     notes: tuple[str, ...] = ()
     block_size: int = BLOCK
-    sizes: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     options: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
@@ -647,31 +659,26 @@ class BoundMatchedPairs(BoundMethod):
         without a reference sample, ``pool`` is for both. ``half`` (0 or 1) leaves one random half
         of them aside. ``keep`` are other columns that may matter, ``options`` those of the designs.
         """
-        context, seed = self.context, self.settings.seed
-        most = 1.0 if half is None else 0.5
-        of_pool, of_people, sizes = {}, {}, {}
-        for name, codes in context.pool_groups.items():
-            members = np.bincount(codes[codes >= 0], minlength=len(context.groups[name]))
-            of_people[name] = of_pool[name] = np.minimum(pool / np.maximum(members, 1), most)
-            if self.halves is None:
-                of_people[name] = np.minimum(people / np.maximum(self.sizes[name], 1), most)
-            sizes[name] = list(map(round, of_people[name] * self.sizes[name]))
-        role = "pool" if self.halves is not None else "people"
-        drawn = functools.partial(sampled_groups, seed, "pool", of_pool, half)
-        sampled = functools.partial(sampled_groups, seed, role, of_people, half)
         units = np.arange(len(self.pool)) if self.pool_clusters is None else self.pool_clusters
+        most, groups = 1.0 if half is None else 0.5, {}
+        for name, of in self.context.groups.items():
+            key = (self.settings.seed, name, "group sample")
+            members = np.bincount(of.pool[of.pool >= 0], minlength=len(of.names))
+            share = np.minimum(pool / np.maximum(members, 1), most)
+            drawn = sample = GroupSample((*key, "pool"), share, half)
+            if self.halves is None:
+                share = np.minimum(people / np.maximum(of.sizes, 1), most)
+                sample = GroupSample((*key, "people"), share, half)
+            sizes = tuple(map(round, share * of.sizes))
+            groups[name] = ComparedGroups(of.names, sizes, drawn.groups(of.pool, units), sample)
         context = dataclasses.replace(
-            context,
-            pool_groups={n: drawn(n, codes, units) for n, codes in context.pool_groups.items()},
-            variant=variant,
-            whole=context,
-            sampled=sampled,
+            self.context, groups=groups, variant=variant, whole=self.context
         )
         if keep is not None:
             assert self.people.table is not None
             coding = CovariateCoding.fit(keep, self.pool.table, plain(self.people.table))
             context = dataclasses.replace(context, keep=keep, coding=coding)
-        return dataclasses.replace(self, context=context, designs=(), sizes=sizes, options=options)
+        return dataclasses.replace(self, context=context, designs=(), options=options)
 
     def located(self, row: RateComparison) -> tuple[PairDesign, int, int]:
         """Return the design, the direction and the measure that a comparison is about."""
@@ -695,12 +702,11 @@ class BoundMatchedPairs(BoundMethod):
     def rule(self, measure: int) -> DecisionRule:
         """Return what a comparison of one measure is decided by."""
         name, settings = self.context.measures.names[measure], self.settings
+        kind: Any = "rate"
         if name == "prediction":
-            kind: Any = "ratio" if self.method.ratio else "difference"
-            return DecisionRule(
-                settings.delta, settings.alpha, kind, self.method.limit, binary=False
-            )
-        return DecisionRule(settings.delta, settings.alpha, "rate", binary=name == "decision")
+            kind = "ratio" if self.method.ratio else "difference"
+        limits = settings.delta, settings.alpha, kind, self.method.limit
+        return DecisionRule(*limits, binary=name == "decision")
 
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
@@ -777,11 +783,8 @@ def _reference_sample(setup: Setup) -> ReferenceSample:
         named = {name: getattr(settings.columns, name) for name in wanted}
         return ReferenceSample(read_pool(setup.pool, source, **named), True)
     if survey.n <= MOST_HALVED:
-        if isinstance(source, PeopleSource):
-            people = source.people
-        else:
-            blocks = Blocks(source, BLOCK * 16)
-            people = joined([some for _, some in blocks.read(range(len(blocks)))])
+        blocks = Blocks(source, BLOCK * 16)
+        people = joined([some for _, some in blocks.read(range(len(blocks)))])
         half = f"the other half of {source.name}"
         return ReferenceSample(dataclasses.replace(people.in_columns(), source=half), False)
     drawn = setup.session.survey(source, settings.seed, DRAWN, "drawing the reference sample")
@@ -813,14 +816,13 @@ def find_pairs(
     of the designs to make, all without any.
     """
     session = bounds[0].setup.session
-    unmade = [_design_calls(bound, wanted) for bound in bounds]
-    calls = list(itertools.chain(*unmade))
-    made = dict(session.executor.map(Calls(calls), range(len(calls))))
-    designs = map(made.__getitem__, range(len(calls)))
-    paired = [
-        dataclasses.replace(bound, designs=tuple(itertools.islice(designs, len(own))))
-        for bound, own in zip(bounds, unmade, strict=True)
-    ]
+    calls = [(bound, call) for bound in bounds for call in _design_calls(bound, wanted)]
+    job = Calls([call for _, call in calls])
+    designs = dict(session.executor.map(job, range(len(calls))))
+    paired = []
+    for bound in bounds:
+        own = tuple(designs[k] for k, (of, _) in enumerate(calls) if of is bound)
+        paired.append(dataclasses.replace(bound, designs=own))
     if bounds[0].context.clusters is not None and bounds[0].halves is None:
         # Where attributes are constant in clusters of people, they are redrawn by cluster.
         names = [f"propensities of clusters {one.context.variant}".strip() for one in paired]
@@ -843,18 +845,17 @@ def _design_calls(
 ) -> Sequence[Callable[[], PairDesign]]:
     """Return the calls that make every two groups ready for pairing."""
     context, calls = bound.context, []
-    for attribute, names in context.groups.items():
-        sizes = bound.sizes[attribute]
-        for a, b in itertools.combinations(range(len(names)), 2):
-            about = (attribute, names[a], names[b])
+    for attribute, groups in context.groups.items():
+        for a, b in itertools.combinations(range(len(groups.names)), 2):
+            about = (attribute, groups.names[a], groups.names[b])
             if wanted is None or "\t".join(about) in wanted:
                 call = functools.partial(
                     pair_design,
                     context.pool_covariates,
-                    context.pool_groups[attribute],
+                    groups.pool,
                     (a, b),
                     (bound.settings.seed, *about),
-                    people=(sizes[a], sizes[b]),
+                    people=(groups.sizes[a], groups.sizes[b]),
                     clusters=bound.pool_clusters,
                     halves=bound.halves,
                     measures=len(context.measures.names),
@@ -878,26 +879,24 @@ def build_pairs_record(
             for (name, direction, measure), row in rows.items()
         ],
     )
-    both = list(itertools.product(bound.designs, (0, 1)))
-    shown = []
-    for (design, direction), measure in itertools.product(
-        both, range(measures.deciding, len(measures.names))
-    ):
-        about = f"{measures.names[measure]} {measures.outcomes[measure]}".strip()
-        rates = {}
-        estimate = stats.pairings[design.name].sums.compared(direction, measure).estimate
-        if estimate is not None:
-            rates = {"own": estimate.own, "swapped": estimate.other_corrected}
-            rates["difference"] = estimate.difference
-        shown.append(ShownMeasure(**design.names(direction), measure=about, **rates))
+    shown: list[ShownMeasure] = []
     histograms: list[ChangeHistogram] = []
     people: list[ComparedPerson] = []
-    if measures.names[0] != "prediction":
-        edges = tuple(np.linspace(-1, 1, BINS + 1).tolist())
-        for design, direction in both:
-            counts = tuple(stats.pairings[design.name].histogram[direction].tolist())
-            names = design.names(direction)
+    edges, numeric = tuple(np.linspace(-1, 1, BINS + 1).tolist()), measures.names[0] == "prediction"
+    for design, direction in itertools.product(bound.designs, (0, 1)):
+        part, names = stats.pairings[design.name], design.names(direction)
+        for measure in range(measures.deciding, len(measures.names)):
+            about = f"{measures.names[measure]} {measures.outcomes[measure]}".strip()
+            rates = {}
+            estimate = part.sums.compared(direction, measure).estimate
+            if estimate is not None:
+                rates = {"own": estimate.own, "swapped": estimate.other_corrected}
+                rates["difference"] = estimate.difference
+            shown.append(ShownMeasure(**names, measure=about, **rates))
+        if not numeric:
+            counts = tuple(part.histogram[direction].tolist())
             histograms.append(ChangeHistogram(**names, edges=edges, counts=counts))
+    if not numeric:
         people += _people(bound, stats, comparisons)
     # The share of decisions that change when an attribute alone is flipped.
     reads = []
@@ -1037,7 +1036,7 @@ def _influence(
     w, other, own = part.folds[parts, :, measure].sum(axis=0).T
     total = w.sum()
     pairs = part.sums.by_pair.parts(parts)
-    fold, columns = pairs.index % FOLDS, pairs.values[:, 1 + 2 * measure : 3 + 2 * measure].T
+    fold, columns = pairs.index % FOLDS, pairs.values[:, 2 * measure : 2 * measure + 2].T
     values: dict[str, tuple[float, ...]] = {}
     for of, (of_other, of_own) in {
         "people": [(x - w * x.sum() / total) / total for x in (other, own)],
@@ -1071,11 +1070,11 @@ def _with_mirrors(bound: BoundMatchedPairs, rows: Sequence[RateComparison]) -> l
         return -row.difference if flipped else row.difference
 
     gains = {(*row.direction, row.column): gain(row) for row in rows}
-    marked = []
-    for row in rows:
-        mirror = gains[*row.direction, row.column] < 0 < gains[*row.mirrored, row.column]
-        marked.append(row.model_copy(update={"mirror": mirror}))
-    return marked
+
+    def mirrors(row: RateComparison) -> bool:
+        return gains[*row.direction, row.column] < 0 < gains[*row.mirrored, row.column]
+
+    return [row.model_copy(update={"mirror": mirrors(row)}) for row in rows]
 
 
 def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterator[ColumnBalance]:
@@ -1089,7 +1088,7 @@ def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterator[ColumnBalan
             after = math.nan
             before = standardised_difference(values, groups, groups)
             if len(use.index):
-                after = standardised_difference(values, tuple(matched), groups, use.values[:, 0])
+                after = standardised_difference(values, tuple(matched), groups, use.values[:, -1])
             yield ColumnBalance(**design.names(0), column=name, before=before, after=after)
 
 
@@ -1123,9 +1122,9 @@ def _person(
         people, _ = bound.source.rows(number, number + 1)
     keep, table = bound.context.keep, plain(people.in_columns().table)
     asked, pool = bound.context.prepared_pool(bound.model)
-    rows, card, zero = asked.prepare(table), bound.model.card, np.zeros(1, dtype=np.int64)
-    swapped = [asked.substitute(rows, zero, pool, np.array([m]), keep) for m in members]
-    out = np.vstack([asked.outputs(rows), *swapped])
+    rows, card, zeros = asked.prepare(table), bound.model.card, np.zeros(2, dtype=np.int64)
+    swapped = asked.substitute(rows, zeros, pool, np.array(members), keep)
+    out = np.vstack([asked.outputs(rows), swapped])
     names = [*map(str, bound.classes)]
     codes = decide(out, card.output, card.threshold)
     chances = probabilities(out, card.output)[:, names.index(outcome)].tolist()
@@ -1166,7 +1165,8 @@ def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure,
     found: list[Measure] = []
     for attribute, table in stats.groups.items():
         groups: dict[str, dict[str, Share]] = {}
-        for group, counts in zip(bound.context.groups[attribute], table.decisions, strict=True):
+        names = bound.context.groups[attribute].names
+        for group, counts in zip(names, table.decisions, strict=True):
             everyone = counts.sum(axis=(0, 1))
             shares = {"selection_rate": (counts[:, place].sum(axis=0), everyone)}
             if labelled:

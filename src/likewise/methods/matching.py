@@ -50,6 +50,12 @@ class Covariates:
         return Covariates(self.numeric[rows], self.category[rows])
 
 
+Points = Float[np.ndarray, "n d"]
+"""Coordinates of rows: ranks, scaled."""
+
+Cells = Int[np.ndarray, " n"]
+"""Numbers that are equal where all categories are; −1 for a cell that the pool does not have."""
+
 Key = tuple[int | str, ...]
 """What random numbers are for: seed, attribute, two groups, purpose, number of the redraw."""
 
@@ -102,7 +108,7 @@ class RankScale:
             levels.append((values, combined))
         return cls(columns, tuple(levels))
 
-    def cells(self, rows: Covariates) -> Int[np.ndarray, " n"]:
+    def cells(self, rows: Covariates) -> Cells:
         """Return the cell of categories of each row; −1 if no row of the pool is in it."""
         cell = np.zeros(len(rows), dtype=np.int64)
         known = np.ones(len(rows), dtype=bool)
@@ -114,9 +120,7 @@ class RankScale:
             known &= seen & met
         return np.where(known, cell, -1)
 
-    def points(
-        self, rows: Covariates, key: Key, positions: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n d"]:
+    def points(self, rows: Covariates, key: Key, positions: Int[np.ndarray, " n"]) -> Points:
         """Return the coordinates of rows, with a jitter that keeps ties apart."""
         width = max(len(self.columns), 1)
         counter = positions[:, None] * width + np.arange(width)
@@ -144,15 +148,13 @@ def look_up(
     return at, values[at] == wanted
 
 
-def _with_cells(
-    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, "n e"]:
+def _with_cells(points: Points, cells: Cells) -> Float[np.ndarray, "n e"]:
     """Add a coordinate that keeps cells apart: differences within a cell are exactly zero."""
     return np.column_stack([points, CELL_SPACING * cells])
 
 
 def greedy_pairs(
-    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], second: Bool[np.ndarray, " n"]
+    points: Points, cells: Cells, second: Bool[np.ndarray, " n"]
 ) -> Int[np.ndarray, "2 q"]:
     """Pair two groups 1:1 without replacement, always the closest two that are left.
 
@@ -196,13 +198,13 @@ def greedy_pairs(
     return np.stack([rows[smaller], rows[1 - smaller]])
 
 
-def cell_tree(points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"]) -> cKDTree:
+def cell_tree(points: Points, cells: Cells) -> cKDTree:
     """Return a tree of points, to find the nearest ones of the same cell."""
     return cKDTree(_with_cells(points, cells), leafsize=LEAF)
 
 
 def nearest_pairs(
-    tree: cKDTree, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], count: int
+    tree: cKDTree, points: Points, cells: Cells, count: int
 ) -> tuple[Float[np.ndarray, "n m"], Int[np.ndarray, "n m"]]:
     """Return the distances to the nearest pairs of the same cell, and the numbers of these pairs.
 
@@ -224,8 +226,8 @@ def has_overlap(distance: Float[np.ndarray, "n m"]) -> Bool[np.ndarray, " n"]:
 
 
 def nearest_others(
-    points: Float[np.ndarray, "n d"],
-    cells: Int[np.ndarray, " n"],
+    points: Points,
+    cells: Cells,
     asking: Int[np.ndarray, " a"],
     clusters: Int[np.ndarray, " n"] | None = None,
 ) -> Int[np.ndarray, " a"]:

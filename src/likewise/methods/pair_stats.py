@@ -120,10 +120,11 @@ def pair_design(
         redrawn = len(known) == len(np.unique(known[:, 0]))
     units = rows if numbers is None else numbers
     sizes = len(np.unique(units[~second])), len(np.unique(units[second]))
+    enough = min(sizes) >= FOLDS
     fitted = Propensity(np.full(len(rows), 0.5), (), 0.5)
-    if min(sizes) >= FOLDS:
-        alone = halves is not None
-        fitted = fit_propensity(part, second, key, numbers, for_people=not alone, folds=folds)
+    if enough:
+        others = halves is None
+        fitted = fit_propensity(part, second, key, numbers, for_people=others, folds=folds)
     design = PairDesign(
         key=key,
         groups=groups,
@@ -140,12 +141,11 @@ def pair_design(
         halves=None if halves is None else halves[rows],
         **options,
     )
-    undecided: Reason | None = "group"
-    if min(sizes) >= FOLDS:
-        excess, deviations = design.unexplained()
-        unlike = excess > MOST_UNEXPLAINED and deviations > UNEXPLAINED_DEVIATIONS
-        undecided = "pattern" if unlike else None
-    return dataclasses.replace(design, undecided=undecided)
+    if not enough:
+        return dataclasses.replace(design, undecided="group")
+    excess, deviations = design.unexplained()
+    unlike = excess > MOST_UNEXPLAINED and deviations > UNEXPLAINED_DEVIATIONS
+    return dataclasses.replace(design, undecided="pattern" if unlike else None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,21 +328,20 @@ class PairDesign:
         fourth = np.zeros((PARTS, deciding, 6, 6))
         for part, k in itertools.product(range(PARTS), range(deciding)):
             second[part, k], fourth[part, k] = even_moments(values[found.part == part][:, k])
-        by_person = SparseSums.empty(1 + 2 * deciding)
+        by_person = SparseSums.empty(3 * deciding)
         if found.unit is not None:
-            columns = values[:, :deciding, 1:].reshape(len(values), 2 * deciding)
-            terms = np.column_stack([found.weight, columns])
+            terms = values[:, :deciding].reshape(len(values), 3 * deciding)
             by_person = SparseSums.from_terms(found.unit * PARTS + found.part, terms)
         e = self.propensity[pairs.members[:, found.pair]]
         contrast = found.mean((e[1] - e[0])[:, None]) * found.weight[:, None]
-        share = np.repeat(found.weight / found.count, found.count)[:, None]
+        share = found.share[:, None]
         # Means were taken off within each person: m - 1 for m, so that variances are not too small.
-        free = np.repeat(found.weight / (found.count - 1), found.count)[:, None, None]
+        free = found.each(found.weight / (found.count - 1))[:, None, None]
         deviations = (free * found.deviations[:, :deciding]).reshape(len(share), 2 * deciding)
         differences = share * (found.values[1] - found.values[0])[:, :deciding]
-        number = found.pair * PARTS + np.repeat(found.part, found.count)
-        terms = np.hstack([share, deviations, differences])
-        by_member, effective = self._by_member(found, share)
+        terms = np.hstack([deviations, differences, share])
+        by_pair = SparseSums.from_terms(found.pair * PARTS + found.each(found.part), terms)
+        by_member, effective = self._by_member(found)
         redraws = [
             (np.bincount(one.part, minlength=PARTS), one.by_part(one.sums))
             for of, one in zip(self.redraws, redrawn, strict=True)
@@ -361,29 +360,26 @@ class PairDesign:
             fourth=fourth,
             contrast=found.by_part(contrast)[:, 0],
             spread=found.by_part(effective * found.weight),
-            by_pair=SparseSums.from_terms(number, terms),
+            by_pair=by_pair,
             by_member=by_member,
             by_person=by_person,
             redrawn_kept=np.array([kept for kept, _ in redraws], np.int64).reshape(-1, PARTS),
             redrawn=np.array([first for _, first in redraws]).reshape(-1, PARTS, self.measures, 3),
         )
 
-    def _by_member(
-        self, found: "Comparisons", share: Float[np.ndarray, "q 1"]
-    ) -> tuple["SparseSums", Float[np.ndarray, " p"]]:
+    def _by_member(self, found: "Comparisons") -> tuple["SparseSums", Float[np.ndarray, " p"]]:
         """Sum by cluster of members, and count each person's: 1/Σ share² over their clusters."""
         people, deciding, clusters = len(found.people), self.deciding, self.clusters
         if clusters is None or not people:
             return SparseSums.empty(2 * deciding), np.zeros(people)
-        part = np.repeat(found.part, found.count)
+        part = found.each(found.part)
         of_own, of_other = clusters[self.comparison.own_and_other(found.pair, part >= 2)]
-        terms = np.zeros((2, len(part), deciding, 2))
-        for side in (0, 1):
-            terms[side, :, :, side] = share * found.deviations[:, :deciding, side]
         numbers = np.concatenate([of_other, of_own])
-        columns = terms.reshape(2 * len(part), 2 * deciding)
-        sums = SparseSums.from_terms(numbers * PARTS + np.tile(part, 2), columns)
-        person, size = np.repeat(np.arange(people), found.count), int(numbers.max()) + 1
+        # What belongs to the other group's member, then what belongs to the own group's.
+        shared = found.share[:, None, None] * found.deviations[:, :deciding]
+        terms = (np.eye(2)[:, None, None] * shared).reshape(2 * len(part), 2 * deciding)
+        sums = SparseSums.from_terms(numbers * PARTS + np.tile(part, 2), terms)
+        person, size = found.each(np.arange(people)), int(numbers.max()) + 1
         met, counts = np.unique(np.tile(person, 2) * size + numbers, return_counts=True)
         squares = np.bincount(met // size, counts.astype(np.float64) ** 2, people)
         return sums, (2 * found.count) ** 2 / squares
@@ -533,6 +529,15 @@ class Comparisons:
         """Return each person's mean over comparisons."""
         return np.add.reduceat(values, self.start, axis=0) / self.count[:, None]
 
+    def each(self, values: np.ndarray) -> np.ndarray:
+        """Return people's values, repeated for each of their comparisons."""
+        return np.repeat(values, self.count, axis=0)
+
+    @property
+    def share(self) -> Float[np.ndarray, " q"]:
+        """Each comparison's part of the person's weight."""
+        return self.each(self.weight / self.count)
+
     def by_part(self, values: np.ndarray) -> np.ndarray:
         """Return the sums of people's values by part."""
         return np.stack([values[self.part == number].sum(axis=0) for number in range(PARTS)])
@@ -540,8 +545,7 @@ class Comparisons:
     @functools.cached_property
     def deviations(self) -> Float[np.ndarray, "q k 2"]:
         """Values of other and own minus each person's mean."""
-        deviations = [v - np.repeat(self.mean(v), self.count, axis=0) for v in self.values[::-1]]
-        return np.stack(deviations, axis=2)
+        return np.stack([v - self.each(self.mean(v)) for v in self.values[::-1]], axis=2)
 
     @functools.cached_property
     def sums(self) -> Float[np.ndarray, "p k 3"]:
@@ -630,12 +634,12 @@ class PairSums(Additive):
     spread
         Sum of w times the effective number of clusters among a person's members.
     by_pair
-        By pair: sum of w/m, A and B for every measure, then the sum of w (other − own)/m for
-        every measure.
+        By pair: A and B for every measure, the sum of w (other − own)/m for every measure, and the
+        sum of w/m.
     by_member
         By cluster of the pool's members: A and B for every measure.
     by_person
-        By cluster of people, or unit of the halves: w, then w other and w own for every measure.
+        By cluster of people, or unit of the halves: w, w other and w own for every measure.
     """
 
     kept_as_is: ClassVar[tuple[str, ...]] = ("pairs", "weighted", "halves", "undecided")
@@ -680,7 +684,7 @@ class PairSums(Additive):
             return Compared(None, people, 0, self.pairs, 0.0, self.undecided)
         first = self.first[parts, measure].sum(axis=0)
         total = float(first[0])
-        use = self.by_pair.parts(parts).values[:, 0] / total
+        use = self.by_pair.parts(parts).values[:, -1] / total
         enough = self.redrawn_kept[:, parts].sum(axis=1) >= LEAST_REDRAWN_PEOPLE
         w, other, own = self.redrawn[enough][:, parts, measure].sum(axis=1).T
         clustered = len(self.by_person.index) > 0
@@ -709,7 +713,7 @@ class PairSums(Additive):
             people = EvenPowers(int(self.kept[parts].sum()), second, fourth)
             return people, EvenPowers.from_rows(pairs.values)
         units = self.by_person.parts(parts)
-        units = SparseSums(units.index, units.values[:, [0, 1 + 2 * measure, 2 + 2 * measure]])
+        units = SparseSums(units.index, units.values[:, 3 * measure : 3 * measure + 3])
         if not self.halves:
             return EvenPowers.from_rows(units.values), EvenPowers.from_rows(pairs.values)
         units += SparseSums(pairs.index, np.insert(pairs.values, 0, 0.0, axis=1))
@@ -717,19 +721,19 @@ class PairSums(Additive):
 
     def _pairs(self, parts: list[int], measure: int) -> SparseSums:
         """Return A and B by pair, or by cluster of members."""
-        if not len(self.by_member.index):
-            sums = self.by_pair.parts(parts)
-            return SparseSums(sums.index, sums.values[:, [1 + 2 * measure, 2 + 2 * measure]])
-        sums = self.by_member.parts(parts)
-        mean = float(self.spread[parts].sum() / self.first[parts, measure, 0].sum())
-        factor = mean / max(mean - 1, 1e-6)
-        return SparseSums(sums.index, factor * sums.values[:, [2 * measure, 1 + 2 * measure]])
+        clustered = len(self.by_member.index) > 0
+        sums = (self.by_member if clustered else self.by_pair).parts(parts)
+        values = sums.values[:, 2 * measure : 2 * measure + 2]
+        if clustered:
+            mean = float(self.spread[parts].sum() / self.first[parts, measure, 0].sum())
+            values = mean / max(mean - 1, 1e-6) * values
+        return SparseSums(sums.index, values)
 
     def pair_differences(self, direction: int, measure: int) -> Float[np.ndarray, " q"]:
         """Return w_q, the share of each pair in the difference D."""
         parts = self.parts(direction)
         total = self.first[parts, measure, 0].sum()
-        return self.by_pair.parts(parts).values[:, 1 + 2 * self.second.shape[1] + measure] / total
+        return self.by_pair.parts(parts).values[:, 2 * self.second.shape[1] + measure] / total
 
 
 def cluster_propensities(people: LocatedPeople) -> SparseSums:

@@ -105,8 +105,6 @@ def _features(rows: Covariates, levels: tuple[np.ndarray, ...]) -> Float[np.ndar
 
 
 def _fit(x: Float[np.ndarray, "n d"], second: np.ndarray, categorical: np.ndarray) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
     if second.all() or not second.any():
         return float(second[0])
     empty = np.isnan(x).all(axis=0)
@@ -114,6 +112,13 @@ def _fit(x: Float[np.ndarray, "n d"], second: np.ndarray, categorical: np.ndarra
         # Bins need a value; a leaf needs twenty rows, so that this one has no effect.
         x = x.copy()
         x[0, empty] = 0.0
+    return gradient_boosting(categorical).fit(x, second)
+
+
+def gradient_boosting(categorical: Bool[np.ndarray, " d"]) -> Any:
+    """Return a classifier by gradient boosting, small and without early stopping, not fitted."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     return HistGradientBoostingClassifier(
         max_iter=60,
         learning_rate=0.1,
@@ -122,7 +127,7 @@ def _fit(x: Float[np.ndarray, "n d"], second: np.ndarray, categorical: np.ndarra
         early_stopping=False,
         categorical_features=categorical,
         random_state=0,
-    ).fit(x, second)
+    )
 
 
 def _predicted(fitted: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
