@@ -244,6 +244,13 @@ class JackknifeRecord(Part):
     lower_bound: Number
     upper_bound: Number
 
+    def widening(self, directions: int) -> dict[str, Any]:
+        """Return by how much the bounds of groups are wider for it, and by which law."""
+        if not self.std_error_fixed:
+            return {}
+        wider = self.std_error_refitted / self.std_error_fixed
+        return {"wider": wider, "degrees": len(self.replicates) - 1.0, "directions": directions}
+
 
 class ControlRecord(Part):
     """Negative control: the estimate beside those with the attributes permuted."""

@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scipy.special import ndtr
-
 from likewise.errors import InvalidSettings, nearest
 from likewise.models.base import ModelCard
 from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, TESTS, note, parameters
 from likewise.stats.decision import holm_adjusted
-from likewise.stats.estimate import hall
+from likewise.stats.estimate import hall, scheffe_tail
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.tally import Sample, Tally, groups_of
 
@@ -80,6 +78,8 @@ def decide_with_groups(
     groups: Sequence[GroupRecord],
     *,
     wider: float = 1.0,
+    degrees: float = math.inf,
+    directions: int = 1,
     held_back: str = "",
 ) -> tuple[VerdictName, str, tuple[GroupRecord, ...]]:
     """Return the verdict over everyone and the groups of each attribute, why not, and the groups.
@@ -87,7 +87,8 @@ def decide_with_groups(
     Evidence if everyone *or* a group exceeds the limit (Holm over these); within tolerance only if
     everyone *and* all groups are. ``groups`` have p-values of "at most the limit" and simultaneous
     intervals; ``wider`` is by how much the metric's own uncertainty widens everyone's standard
-    error (groups' bounds are widened as much, never narrowed), ``held_back`` why nothing counts as
+    error (groups' bounds are widened as much, never narrowed), and their p-values have the same
+    ``degrees`` of freedom and number of free ``directions``; ``held_back`` is why nothing counts as
     evidence, whatever the bounds say: the negative control.
     """
     wider = max(wider, 1.0)
@@ -95,7 +96,8 @@ def decide_with_groups(
     for k, group in enumerate(groups):
         p = group.p_value
         if wider > 1 and group.std_error > 0:
-            p = max(p, float(ndtr((deciding.delta - group.estimate) / (group.std_error * wider))))
+            t = (group.estimate - deciding.delta) / (group.std_error * wider)
+            p = max(p, scheffe_tail(t, degrees, directions))
         p_values[k] = 1.0 if group.small else p
     adjusted = holm_adjusted({k: 1.0 if math.isnan(p) else p for k, p in p_values.items()})
     above = {k for k, p in adjusted.items() if p <= deciding.alpha}

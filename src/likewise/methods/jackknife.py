@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
-from scipy.special import fdtrc, fdtri
+from scipy.special import fdtri
 from typing_extensions import override
 
 from likewise.audit_data import AuditData, person_columns
@@ -19,7 +19,15 @@ from likewise.fingerprints import row_hashes, scattered
 from likewise.methods.decide import Judgement
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.record import JackknifeRecord
-from likewise.stats.estimate import ROUNDING, UNKNOWN, Bounds, Estimate, quantile, upper_tail, wider
+from likewise.stats.estimate import (
+    ROUNDING,
+    UNKNOWN,
+    Bounds,
+    Estimate,
+    quantile,
+    scheffe_tail,
+    wider,
+)
 from likewise.stats.ratio_test import Evidence
 
 GROUPS = 20
@@ -125,9 +133,7 @@ class JackknifeBounds(Bounds):
     @override
     def p_value(self, delta: float) -> float:
         t = (self.value - delta) / self.std_error
-        if self.directions < 2 or t <= 0:
-            return upper_tail(t, self.degrees)
-        return float(fdtrc(self.directions, self.degrees, t**2 / self.directions))
+        return scheffe_tail(t, self.degrees, self.directions)
 
     @override
     def lower_bound(self, alpha: float) -> float:

@@ -230,11 +230,10 @@ class BoundPerturbation(BoundMethod):
         groups = by_group(found.tally, self.settings)
         if groups and not self.settings.paper:
             errors = jackknife.get(self.decider)
-            fixed = 0.0 if errors is None else errors.std_error_fixed
             outcome, reason, groups = decide_with_groups(
                 deciding,
                 groups,
-                wider=errors.std_error_refitted / fixed if errors and fixed > 0 else 1.0,
+                **({} if errors is None else errors.widening(len(self.metric.free))),
                 held_back=judgement.evidence[self.decider].held_back,
             )
         skipped = {

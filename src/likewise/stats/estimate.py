@@ -13,7 +13,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import fdtrc, ndtr, ndtri, stdtr, stdtrit
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
@@ -137,6 +137,13 @@ def upper_tail(t: float, degrees: float = math.inf) -> float:
     """Return P(T > t): Student's t, or the normal for infinitely many degrees of freedom."""
     # The survival function at t is the distribution function at -t: no 1 - p, no cancellation.
     return float(ndtr(-t)) if math.isinf(degrees) else float(stdtr(degrees, -t))
+
+
+def scheffe_tail(t: float, degrees: float, directions: int = 1) -> float:
+    """Return Scheffé's p-value: t is that of the worst of so many directions."""
+    if directions < 2 or t <= 0:
+        return upper_tail(t, degrees)
+    return float(fdtrc(directions, degrees, t**2 / directions))
 
 
 def quantile(q: float, degrees: float = math.inf) -> float:
