@@ -63,8 +63,7 @@ def observe(
     moved = bound(x0, y)
     before = see(model, x0, y).take(people) if before is None else before
     after = see(model, moved.x, y).take(people)
-    # Who is to stay has no loss that is not a number, either.
-    fell = ~(after.loss >= before.loss) if keeps_start else after.loss < before.loss
+    fell = after.loss < before.loss
     stays = fell & keeps_start
     after = Seen(*(np.where(stays, *pair) for pair in zip(before, after, strict=True)))
     x = np.where(stays[:, None], x0[people], moved.x[people])
