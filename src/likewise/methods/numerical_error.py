@@ -147,7 +147,7 @@ def _candidates(
     steps = len(flow.grid(metric)) if flow.method(metric) in EXPLICIT else MIN_STEPS
     while steps <= most // 2:
         solvers = [flow.method(metric)]
-        if solvers == ["exponential"] and steps > KINKED:
+        if flow.solver == "auto" and solvers == ["exponential"] and steps > KINKED:
             solvers.append("exponential_euler")
         for solver in solvers:
             own = {n: e for (name, n), e in errors.items() if name == solver}
@@ -157,7 +157,9 @@ def _candidates(
             if not (too_few or (worse and solver == "exponential")):
                 yield dataclasses.replace(flow, solver=solver, steps=steps)
         steps = (3 * steps + 1) // 2
-    yield dataclasses.replace(flow, solver=fine_flow(flow, metric, most).solver, steps=most)
+    if flow.solver == "auto":
+        flow = dataclasses.replace(flow, solver=fine_flow(flow, metric, most).solver)
+    yield dataclasses.replace(flow, steps=max(steps, most))
 
 
 def fine_steps(flow: GradientFlow, metric: FairMetric) -> int:
