@@ -6,8 +6,6 @@ finite precision says 0 for the people a model is surest about, and a ratio of z
 
 import dataclasses
 import functools
-import hashlib
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any, Literal, final, get_args
@@ -17,7 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from scipy.special import expit, softmax
 
 from likewise.errors import InvalidSettings, LikewiseError, in_short
-from likewise.settings.choices import LOSSES, function_name
+from likewise.settings.choices import LOSSES, digest, function_name
 
 Output = Literal["logits", "probabilities", "values"]
 LossName = Literal["cross_entropy", "squared", "absolute"]
@@ -109,7 +107,7 @@ class CustomLoss:
         model gives them: an n × k matrix, or n numbers if there is one column. Labels are class
         numbers, or targets.
     fingerprint
-        A sha256 of the source, as far as it can be found.
+        A sha256 of the code, and of what it closes over.
     imported
         Whether it was found by its name, as other processes will.
     """
@@ -183,7 +181,7 @@ class CustomLoss:
             up, down = (self(out + sign * step * there, y) for sign in (1, -1))
             found = (up - down) / (2 * step[:, j])
             # Between two kinks differences are right to some 1e-8; at a kink they lie in between.
-            far = np.abs(found - slope[:, j]) > 1e-3 * (1 + np.abs(found))
+            far = ~(np.abs(found - slope[:, j]) <= 1e-3 * (1 + np.abs(found)))
             if far.sum() > 1 or (far.any() and len(y) < 5):
                 row = int(far.argmax())
                 raise InvalidSettings(
@@ -219,13 +217,7 @@ def _custom(given: Any) -> CustomLoss:
             "A loss is a function of torch tensors (outputs and labels), or a pair of NumPy "
             f"functions (value, gradient), not {type(given).__name__}."
         )
-    digest = hashlib.sha256()
-    for part in parts:
-        try:
-            digest.update(inspect.getsource(part).encode())
-        except (OSError, TypeError):  # not every function stands in a file
-            digest.update(getattr(getattr(part, "__code__", None), "co_code", b""))
-    name, known = function_name(parts[0]), digest.hexdigest()
+    name, known = function_name(parts[0]), digest(parts)
     if len(parts) == 2:
         return CustomLoss(name, *parts, known)
     value, slope = (functools.partial(f, parts[0]) for f in (_torch_value, _torch_slope))

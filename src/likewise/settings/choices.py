@@ -17,6 +17,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import CellType, CodeType
 from typing import Any
 
 import numpy as np
@@ -224,7 +225,7 @@ def _read(value: Any, hint: Any, where: str) -> Any:
 
 
 def digest(value: Any) -> str:
-    """Return a hash of arrays, and of objects that hold them; of a function, of where it is."""
+    """Return a hash of arrays and of objects that hold them; of functions, of code and closure."""
     return hashlib.sha256(canonical(_plain(value, _described), ascii=True).encode()).hexdigest()
 
 
@@ -248,4 +249,21 @@ def _described(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         held = {name: getattr(value, name) for name in parameters(type(value))}
         return [function_name(type(value)), _plain(held, _described)]
-    return function_name(value)
+    if isinstance(value, functools.partial):
+        return _plain([value.func, value.args, value.keywords], _described)
+    if getattr(value, "__code__", None) is None:
+        return function_name(value)
+    closure = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]
+    # Functions in a closure can hold each other: of these, only the code.
+    around = _plain([closure, value.__defaults__], lambda other: _code(other) or _described(other))
+    return [function_name(value), _code(value), around]
+
+
+def _code(value: Any) -> list[Any]:
+    """Return what the code of a function does; nothing of anything else."""
+    code = getattr(value, "__code__", value)
+    if not isinstance(code, CodeType):
+        return []
+    # The order of a set depends on the process.
+    constants = [sorted(c, key=repr) if isinstance(c, frozenset) else c for c in code.co_consts]
+    return [code.co_code.hex(), code.co_names, [_code(c) or repr(c) for c in constants]]
