@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
-from likewise.loss import Output
+from likewise.loss import CustomLoss, Output
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import FairMetric, as_metric
 from likewise.methods.observe import observe
@@ -18,7 +18,7 @@ from likewise.models import as_model, check
 from likewise.models.base import label_classes, targets
 from likewise.outcomes import troubles
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
-from likewise.stats.loss_ratio import LossRatioTest
+from likewise.stats.loss_ratio import LossRatioTest, MeanLossRatioTest
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,7 +29,8 @@ class PaperTest:
     ----------
     S_n, V_n, T_n
         Mean loss ratio, its standard deviation (n − 1), and
-        :math:`T_n = S_n - z_{1-\alpha} V_n/\sqrt n`, rejected if above δ.
+        :math:`T_n = S_n - z_{1-\alpha} V_n/\sqrt n`, rejected if above δ. Of a regression, where
+        one prediction can be right by chance, the ratio of mean losses by (20)–(22).
     p_value, interval, rejected
         Of H0: the mean ratio is at most δ; two-sided interval (15).
     error_S_n, error_V_n, error_T_n, error_p_value, error_interval, error_rejected
@@ -136,15 +137,19 @@ def paper_test(
     classes = label_classes(labels, chosen.card, {})
     y_places = targets(labels, classes)
     check(chosen, features, features=(), classes=classes)
+    if isinstance(chosen.loss, CustomLoss):
+        chosen.loss.check(chosen(features), y_places)
     alike = as_metric(metric, features, [str(name) for name in getattr(x, "columns", ())])
     bound = _flow(lam, steps, step, alike).bind(chosen, alike)
     seen = observe(chosen, bound, alike, features, y_places)
-    outcomes = seen.outcomes
+    outcomes = dataclasses.replace(seen.outcomes, about={"task": chosen.card.task})
     if stuck := troubles(outcomes.counts()):
         raise InvalidData(f"The flow failed for some people: {stuck[0]}. Shorten the steps.")
     about: dict[str, Any] = {"delta": delta, "alpha": alpha}
-    tests = {"": LossRatioTest(interval="paper", **about)(outcomes)}
-    if chosen.card.task == "classification":
+    labelled = chosen.card.task == "classification"
+    main = LossRatioTest if labelled else MeanLossRatioTest
+    tests = {"": main(interval="paper", **about)(outcomes)}
+    if labelled:
         tests["error_"] = ErrorRateRatioTest(interval="paper", **about)(outcomes)
     for prefix, test in tests.items():
         for name in ("S_n", "V_n", "T_n", "p_value", "interval", "rejected"):

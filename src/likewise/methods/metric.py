@@ -503,6 +503,8 @@ def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
             return QuadraticMetric(matrix, names)
         return ignoring(matrix, names)
     if given.quadratic:
+        if (size := given.free.shape[1]) != len(names):
+            raise InvalidMetric(f"The metric is of {size} features, and x has {len(names)}.")
         return given
     some = np.ascontiguousarray(x[np.linspace(0, len(x) - 1, min(len(x), 64)).astype(int)])
     others = np.roll(some, 1, axis=0)
