@@ -41,7 +41,8 @@ def at_limit(record: Record, delta: float) -> Record:
     else:
         update = _perturbed(record, delta)
     settings = record.settings.changed(delta=delta, cap=max(record.settings.cap, delta + 1))
-    note = f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}."
+    note = f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}. "
+    note += "P-values are at most those shown."
     tried = (row.model_copy(update={"outcome": ""}) for row in record.sensitivity)
     update |= {"delta": delta, "sensitivity": tuple(tried), "notes": (*record.notes, note)}
     update |= {"settings": settings, "settings_hash": settings.hash}
@@ -74,9 +75,10 @@ def _perturbed(record: Record, delta: float) -> dict[str, Any]:
         kept = {"p_value": min(known, default=math.nan), "rejected": nearer and g.rejected}
         groups.append(g.model_copy(update=kept))
     jack = record.jackknife.get(test.test)
-    wider = jack.std_error_refitted / jack.std_error_fixed if jack and jack.std_error_fixed else 1.0
+    free = 1 if record.metric is None else len(record.metric.directions)
+    wider = {} if jack is None else jack.widening(free)
     some = () if record.paper else groups
-    verdict, reason, found = decide_with_groups(test, some, wider=wider, held_back=held)
+    verdict, reason, found = decide_with_groups(test, some, held_back=held, **wider)
     update = {"groups": found or tuple(groups), "verdict": verdict, "reason": reason}
     return update | {"tests": {**record.tests, test.test: test}}
 
