@@ -1,5 +1,6 @@
 """The whole audit on one page: from a model and people to a verdict. Read this first."""
 
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -147,15 +148,15 @@ def audit(
         setup = prepare(session, **{name: given[name] for name in ARGUMENTS})
         session.open_journal(setup.identity())
         bound = bind(setup)
-        canary = Canary(bound.canary)
+        canary = Canary(bound.canary, functools.partial(session.once, "answers"))
         questions = chosen_checks(bound)
         probes = [*bound.probes, *chain.from_iterable(c.probes(bound) for c in questions)]
         stats = session.measure(bound, probes)
-        while more := unmeasured(bound.follow_up(stats), stats):
+        while more := unmeasured(bound.follow_up(stats), session):
             stats |= session.measure(bound, more)
         verdict = bound.judge(stats)
         while more := unmeasured(
-            chain.from_iterable(c.follow_up(stats, bound, verdict) for c in questions), stats
+            chain.from_iterable(c.follow_up(stats, bound, verdict) for c in questions), session
         ):
             stats |= session.measure(bound, more)
         verdict = verdict.refused(*canary.changed())
@@ -222,6 +223,6 @@ def chosen_checks(bound: BoundMethod) -> list[Check]:
     return found
 
 
-def unmeasured(probes: Iterable[Probe], stats: Mapping[str, Any]) -> list[Probe]:
-    """Return the probes whose sums are not known yet, each once."""
-    return list({probe.name: probe for probe in probes if probe.name not in stats}.values())
+def unmeasured(probes: Iterable[Probe], session: Session) -> list[Probe]:
+    """Return the probes that were not measured yet, each once; some concern nobody."""
+    return list({probe.name: probe for probe in probes if probe.name not in session.asked}.values())

@@ -44,6 +44,7 @@ class Session(contextlib.ExitStack):
     """Where and how an audit runs: executor, journal, progress. Contexts it enters end with it.
 
     ``keeps_rows`` says whether rows of many people are wanted; those of few are kept anyway.
+    ``asked`` are the names of all probes that were measured.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Session(contextlib.ExitStack):
         self.executor, self.store, self.progress = executor, store, progress
         self.keeps_rows = keeps_rows
         self.journal: Journal = Journal()
+        self.asked: set[str] = set()
 
     def tell(self, what: str, done: int, total: int) -> None:
         """Tell how far it is, if anybody listens."""
@@ -129,6 +131,7 @@ class Session(contextlib.ExitStack):
         of_sample: dict[Subsample | None, list[Probe]] = {}
         for probe in probes:
             of_sample.setdefault(probe.subsample, []).append(probe)
+            self.asked.add(probe.name)
         found: Sums = {}
         for subsample, same in of_sample.items():
             found |= self._pass(method, tuple(same), subsample)

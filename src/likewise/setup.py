@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,14 @@ import numpy as np
 from jaxtyping import Int
 
 from likewise.audit_data import AuditData
-from likewise.data.source import PeopleSource, Source, TableSource, as_source, check_count
+from likewise.data.source import (
+    PeopleSource,
+    Source,
+    TableSource,
+    as_source,
+    check_count,
+    read_pool,
+)
 from likewise.data.survey import SAMPLE_SIZE, Survey
 from likewise.errors import (
     InvalidSettings,
@@ -23,6 +31,7 @@ from likewise.errors import (
 from likewise.files import TemporaryFolder
 from likewise.handle import ModelHandle, adapt
 from likewise.loss import as_loss
+from likewise.method import MAX_ROWS
 from likewise.models import as_model, open_model, takes_gaps, wants_columns
 from likewise.models.base import Model, label_classes
 from likewise.models.scored import ScoredTable
@@ -63,8 +72,21 @@ class Setup:
             "metric": "" if self.metric is None else digest(self.metric),
             "method": "" if self.method is None else digest(self.method),
             "loss": getattr(self.loss, "fingerprint", ""),
+            "pool": "" if self.reference is None else self.reference.fingerprint(),
+            "rows": int(self.session.keeps_rows or self.survey.n <= MAX_ROWS),
             **self.source.identity(),
         }
+
+    @functools.cached_property
+    def reference(self) -> AuditData | None:
+        """The reference sample that was given, without whoever is audited."""
+        if self.pool is None:
+            return None
+        wanted = ("label", "protected", "cluster", "id", "bins", "csv", "drop_missing")
+        columns = self.settings.columns
+        return read_pool(
+            self.pool, self.source, **{name: getattr(columns, name) for name in wanted}
+        )
 
     def drawn(self, size: int, stream: int) -> Int[np.ndarray, " m"]:
         """Return places in the survey's sample of people drawn at random; everyone if few."""

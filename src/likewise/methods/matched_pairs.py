@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData, joined
 from likewise.data.notes import left_out_notes, pool_notes
-from likewise.data.source import Blocks, PeopleSource, read_pool
+from likewise.data.source import Blocks, PeopleSource
 from likewise.errors import InvalidSettings, printable
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
@@ -778,10 +778,8 @@ def _measures(
 def _reference_sample(setup: Setup) -> ReferenceSample:
     """Return the reference sample: the one given, everyone in halves, or people drawn."""
     settings, survey, source = setup.settings, setup.survey, setup.source
-    if setup.pool is not None:
-        wanted = ("label", "protected", "cluster", "id", "bins", "csv", "drop_missing")
-        named = {name: getattr(settings.columns, name) for name in wanted}
-        return ReferenceSample(read_pool(setup.pool, source, **named), True)
+    if setup.reference is not None:
+        return ReferenceSample(setup.reference, True)
     if survey.n <= MOST_HALVED:
         blocks = Blocks(source, BLOCK * 16)
         people = joined([some for _, some in blocks.read(range(len(blocks)))])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from likewise.errors import InvalidData, InvalidModel, NoAnswer
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, NoAnswer
 from likewise.loss import Outputs, Rows, probabilities
 from likewise.models.base import Model, ModelCard, listed
 from likewise.models.black_box import call_model
@@ -156,20 +156,38 @@ def spread(n: int) -> Int[np.ndarray, " m"]:
     return np.unique(np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64))
 
 
-class Canary:
-    """A few people whose outputs before and after the audit tell whether the model changed."""
+Answers = Float[np.ndarray, "m k"]
 
-    def __init__(self, question: Callable[[], Float[np.ndarray, "m k"]]) -> None:
-        self.question, self.before = question, question()
+
+class Canary:
+    """A few people whose outputs before and after the audit tell whether the model changed.
+
+    ``once`` returns what the same audit was answered when it was begun, if it is resumed.
+    """
+
+    def __init__(
+        self,
+        question: Callable[[], Answers],
+        once: Callable[[Callable[[], Answers]], Answers],
+    ) -> None:
+        now = question()
+        self.question, self.before = question, once(lambda: now)
+        if others := self._others(now):
+            raise InvalidSettings(
+                "The audit cannot be resumed: the model does not answer as when it was begun. "
+                f"About the same people, {others}. Use that model, or remove the journal."
+            )
 
     def changed(self) -> tuple[str, ...]:
         """Ask again; return why the audit must not be used, if the answers are others now."""
-        gap = np.abs(self.question() - self.before) / (1 + np.abs(self.before))
-        gap = gap.max(axis=1)
+        others = self._others(self.question())
+        return (f"the model changed during the audit: asked again, {others}",) if others else ()
+
+    def _others(self, now: Answers) -> str:
+        """Return about how many people the answers are others now, in words; empty if none."""
+        if now.shape != self.before.shape:
+            return "it answered with other numbers of classes"
+        gap = (np.abs(now - self.before) / (1 + np.abs(self.before))).max(axis=1)
         changed = int((gap > CHANGE).sum())
-        if not changed:
-            return ()
-        return (
-            f"the model changed during the audit: asked again at the end about {len(gap)} people, "
-            f"it answered otherwise about {changed} of them (by up to {gap.max():.2g})",
-        )
+        largest = f"(by up to {gap.max():.2g})"
+        return f"it answered otherwise about {changed} of {len(gap)} {largest}" if changed else ""
