@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 import likewise
 from helpers import run, survey_of
 from likewise.audit_data import AuditData
+from likewise.data.source import Blocks
 from likewise.errors import StatisticalWarning
 from likewise.handle import as_seen
 from likewise.methods import learn_metric as learning
@@ -107,7 +108,8 @@ def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeyp
             seen = as_seen(wrapped, known.sample)
             with pytest.warns(StatisticalWarning, match="random sample of 1,000 of 3,000 people"):
                 metric = learning.learn_metric(setup, wrapped, seen)
-            groups = learning.groups_of(metric, known, setup.source, 700)
+            read = (people for _, people in Blocks(setup.source, 700).read(range(5)))
+            groups = learning.groups_between(learning.unit_hashes(read), metric.cuts)
         assert "drawn at random from 3,000" in str(metric)
         # People beyond the sample are dealt to the groups as well: 150 are expected in each.
         assert 75 < np.bincount(groups, minlength=20).min() <= np.bincount(groups).max() < 250

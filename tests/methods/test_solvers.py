@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from likewise.methods.solvers import (
-    ADAMS,
-    EULER,
-    EXPONENTIAL_EULER,
-    RK4,
-    SemilinearField,
-    integrate,
-)
+from likewise.methods.solvers import ADAMS, EULER, RK4, SOLVERS, SemilinearField, integrate
 
-EXPONENTIAL = [ADAMS, EXPONENTIAL_EULER]
-SOLVERS = [EULER, RK4, *EXPONENTIAL]
+EXPONENTIAL = [SOLVERS["exponential"], SOLVERS["exponential_euler"]]
 
 
 def name_of(solver):
@@ -57,7 +49,7 @@ def slope(solver, field, counts, exact, start=START):
     return -np.polyfit(np.log(counts), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=name_of)
 def test_the_error_falls_with_the_order_of_the_solver(solver):
     field = Pull(0.0, 3.0)
     exact = end(RK4, field, 1000)
@@ -76,7 +68,7 @@ class Counted(Pull):
         super().nonlinear(x, out)
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=name_of)
 def test_evaluations_are_counted_as_they_are(solver):
     field = Counted(0.0, 3.0)
     solution = integrate(field, START, (*(0.1,) * 6, 0.05), solver)
@@ -97,7 +89,7 @@ def test_a_linear_problem_with_constant_drive_is_solved_exactly(solver, rate):
     assert x.item() == pytest.approx(exact, rel=1e-13)
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=name_of)
 def test_the_end_is_that_of_scipy_s_solve_ivp(solver):
     field = Pull(0.0, 3.0)
 

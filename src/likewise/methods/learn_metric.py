@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 
 from likewise.audit_data import GAP, AuditData, missing, person_columns
 from likewise.data.columns import require
-from likewise.data.source import Blocks, Source
 from likewise.data.survey import Survey
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.fingerprints import overlap, row_hashes, sketch_of
@@ -388,18 +387,3 @@ def same_people(metric: FairMetric, known: Survey) -> bool:
     # Either may be a part of the other: a metric learned from a sample of very many people.
     ours, theirs = known.sketch, metric.sketch
     return max(overlap(ours, theirs), overlap(theirs, ours)) > SAME_SHARE
-
-
-def groups_of(
-    metric: FairMetric, known: Survey, source: Source, block: int
-) -> Int[np.ndarray, " n"] | None:
-    """Return everyone's group of the jackknife, by position; none if others were learned from.
-
-    People who were not learned from are dealt to groups by the same rule, so that a group left out
-    leaves out its share of them too: one jackknife covers both samples, however they overlap.
-    """
-    if metric.cuts is None or not same_people(metric, known):
-        return None
-    blocks = Blocks(source, block)
-    read = (people for _, people in blocks.read(range(len(blocks))))
-    return groups_between(unit_hashes(read), metric.cuts)

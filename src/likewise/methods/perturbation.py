@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData
 from likewise.data.notes import warn_about_scales
+from likewise.data.source import Blocks
 from likewise.data.survey import drawn_rows
 from likewise.errors import InvalidSettings
 from likewise.handle import ModelHandle, as_seen
@@ -26,8 +27,8 @@ from likewise.methods.decide import (
     deciding_test,
 )
 from likewise.methods.gradient_flow import GradientFlow
-from likewise.methods.jackknife import refitted_probes, with_refitted
-from likewise.methods.learn_metric import groups_of, learn_metric, same_people
+from likewise.methods.jackknife import groups_between, refitted_probes, unit_hashes, with_refitted
+from likewise.methods.learn_metric import learn_metric, same_people
 from likewise.methods.metric import FairMetric, FunctionMetric, as_metric, places_of
 from likewise.methods.metric import metric as function_metric
 from likewise.methods.metric_file import check_belongs, metric_fingerprint
@@ -184,8 +185,17 @@ class BoundPerturbation(BoundMethod):
 
     @functools.cached_property
     def groups(self) -> Int[np.ndarray, " n"] | None:
-        """Everyone's group of the metric's sample; none if the metric was learned elsewhere."""
-        return groups_of(self.metric, self.survey, self.source, self.block_size)
+        """Everyone's group of the jackknife; none if the metric was learned elsewhere.
+
+        People who were not learned from are dealt to groups by the same rule, so that a group left
+        out leaves out its share of them too: one jackknife covers both samples, however they
+        overlap.
+        """
+        if self.metric.cuts is None or not self.same_sample:
+            return None
+        blocks = Blocks(self.source, self.block_size)
+        read = (people for _, people in blocks.read(range(len(blocks))))
+        return groups_between(unit_hashes(read), self.metric.cuts)
 
     @functools.cached_property
     def goes_by_metric(self) -> bool:
