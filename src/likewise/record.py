@@ -134,7 +134,7 @@ class TestRecord(Part):
     held_back: Text = ""
     claim: Text = ""
     notes: tuple[Text, ...] = ()
-    details: dict[Text, Number] = Field(default_factory=dict)
+    details: dict[Text, Number] = {}
 
     @property
     def S_n(self) -> float:
@@ -182,10 +182,10 @@ class DataRecord(Part):
     n: Count
     features: tuple[Text, ...]
     label: Text = ""
-    classes: dict[Text, Count] = Field(default_factory=dict)
-    protected: dict[Text, dict[Text, Count]] = Field(default_factory=dict)
-    missing: dict[Text, Count] = Field(default_factory=dict)
-    dropped: dict[Text, Count] = Field(default_factory=dict)
+    classes: dict[Text, Count] = {}
+    protected: dict[Text, dict[Text, Count]] = {}
+    missing: dict[Text, Count] = {}
+    dropped: dict[Text, Count] = {}
     weighted: bool = False
     clusters: Count = 0
     notes: tuple[Text, ...] = ()
@@ -198,7 +198,7 @@ class MetricRecord(Part):
     kind: Text
     learned: bool
     directions: tuple[dict[Text, Number], ...] = ()
-    origin: dict[Text, Anything] = Field(default_factory=dict)
+    origin: dict[Text, Anything] = {}
     same_sample: bool = False
     sha256: Hash
 
@@ -314,9 +314,9 @@ class PerturbedPerson(Part):
     probability_before: Share
     probability_after: Share
     fair_distance: Number
-    groups: dict[Text, Text | None] = Field(default_factory=dict)
-    before: dict[Text, Anything] = Field(default_factory=dict)
-    after: dict[Text, Anything] = Field(default_factory=dict)
+    groups: dict[Text, Text | None] = {}
+    before: dict[Text, Anything] = {}
+    after: dict[Text, Anything] = {}
 
     def moved(self) -> list[tuple[str, Any, Any]]:
         """Return the columns that differ after the move, first those that went furthest.
@@ -532,10 +532,10 @@ class ComparedPerson(GroupPair):
     probability_swapped: Number
     own: Number
     swapped: Number
-    kept: dict[Text, Anything] = Field(default_factory=dict)
-    person: dict[Text, Anything] = Field(default_factory=dict)
-    own_member: dict[Text, Anything] = Field(default_factory=dict)
-    other_member: dict[Text, Anything] = Field(default_factory=dict)
+    kept: dict[Text, Anything] = {}
+    person: dict[Text, Anything] = {}
+    own_member: dict[Text, Anything] = {}
+    other_member: dict[Text, Anything] = {}
     own_row: Count = 0
     other_row: Count = 0
 
@@ -585,7 +585,7 @@ class MatchedPairsRecord(Part):
     reads: tuple[AttributeUse, ...] = ()
     people: tuple[ComparedPerson, ...] = ()
     hidden_factor: tuple[HiddenFactor, ...] = ()
-    performance_folds: dict[Text, tuple[Number, ...]] = Field(default_factory=dict)
+    performance_folds: dict[Text, tuple[Number, ...]] = {}
 
     @property
     def leading(self) -> RateComparison:
@@ -629,20 +629,20 @@ class Record(Part):
     reason: Text = ""
     causes: tuple[Text, ...] = ()
     method: Text
-    parameters: dict[Text, Number] = Field(default_factory=dict)
+    parameters: dict[Text, Number] = {}
     paper: bool = False
     delta: Tolerance
     alpha: Level
     rows: dict[Text, Count]
     matched_pairs: MatchedPairsRecord | None = None
     decided_by: DecidedBy | None = None
-    tests: dict[Text, TestRecord] = Field(default_factory=dict)
+    tests: dict[Text, TestRecord] = {}
     secondary: tuple[TestRecord, ...] = ()
     numerical_error: NumericalErrorRecord | None = None
-    jackknife: dict[Text, JackknifeRecord] = Field(default_factory=dict)
-    control: dict[Text, ControlRecord] = Field(default_factory=dict)
-    diagnostics: dict[Text, Number] = Field(default_factory=dict)
-    distribution: dict[Text, tuple[Number, ...]] = Field(default_factory=dict)
+    jackknife: dict[Text, JackknifeRecord] = {}
+    control: dict[Text, ControlRecord] = {}
+    diagnostics: dict[Text, Number] = {}
+    distribution: dict[Text, tuple[Number, ...]] = {}
     groups: tuple[GroupRecord, ...] = ()
     measures: tuple[Measure, ...] = ()
     sensitivity: tuple[SensitivityRecord, ...] = ()
@@ -660,8 +660,8 @@ class Record(Part):
     settings_hash: Hash
     command: Text = ""
     redacted: bool = False
-    versions: dict[Text, Text] = Field(default_factory=dict)
-    seconds: dict[Text, Size] = Field(default_factory=dict)
+    versions: dict[Text, Text] = {}
+    seconds: dict[Text, Size] = {}
 
     @pydantic.model_validator(mode="after")
     def _holds_what_reports_show(self) -> "Record":
