@@ -138,10 +138,11 @@ def all_grids(progress: Callable[[str, int, int], None] | None = None) -> Grids:
     data = simulated_people()
     grids: dict[str, dict[int, Grid]] = {name: {} for name in VARIANTS}
     wanted = [(name, angle) for name in VARIANTS for angle in ANGLES]
-    for done, (name, angle) in enumerate(wanted):
-        if progress is not None:
-            progress("heat maps", done, len(wanted))
+    tell = progress or (lambda *_: None)
+    tell("heat maps", 0, len(wanted))
+    for done, (name, angle) in enumerate(wanted, 1):
         grids[name][angle] = statistic_grid(data, angle, VARIANTS[name])
+        tell("heat maps", done, len(wanted))
     return grids
 
 

@@ -73,10 +73,8 @@ def test_error_rates_take_a_test_that_knows_weights(sample, rng):
 def test_the_papers_error_rates_are_exactly_the_papers():
     # The networks of the reference, n = 9045: the printed S and T of errors before and after.
     people, test = np.arange(9045), ErrorRateRatioTest(interval="paper")
-    for before, after, ratio, statistic in [
-        (1703, 4732, 2.778626, 2.690017),
-        (2245, 2655, 1.182628, 1.166495),
-    ]:
+    printed = ((1703, 4732, 2.778626, 2.690017), (2245, 2655, 1.182628, 1.166495))
+    for before, after, ratio, statistic in printed:
         verdict = test(outcomes_of(wrong_before=people < before, wrong_after=people < after))
         assert verdict.estimate == pytest.approx(ratio, abs=1e-6)
         # That nobody turned right is all but true of the reference; it costs some 1e-4.
