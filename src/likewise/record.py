@@ -469,6 +469,12 @@ class RateComparison(GroupPair):
         return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else math.inf
 
     @property
+    def effect_size(self) -> float:
+        """How far the comparison is from no difference; 0 where that is not known."""
+        far = abs(self.difference) if self.measure == "prediction" else self.deviation
+        return 0.0 if math.isnan(far) else far
+
+    @property
     def raw_gap(self) -> float:
         """The difference between the raw rates of the two groups."""
         return self.raw_other - self.raw_group
@@ -589,8 +595,14 @@ class MatchedPairsRecord(Part):
 
     @property
     def leading(self) -> RateComparison:
-        """The comparison that the sentence is about."""
-        return leading(self.comparisons)
+        """The comparison that the sentence is about: of the verdict, the largest deviation.
+
+        Within tolerance no direction is the mirror of a finding: the largest is of either one.
+        """
+        for verdict in ("evidence", "inconclusive"):
+            if rows := [row for row in self.comparisons if row.verdict == verdict]:
+                return leading(rows)
+        return max(self.comparisons, key=lambda row: row.effect_size)
 
     @property
     def leading_by_attribute(self) -> tuple[RateComparison, ...]:
@@ -603,12 +615,7 @@ class MatchedPairsRecord(Part):
 
 def leading(rows: Sequence[RateComparison]) -> RateComparison:
     """Return the comparison to name: evidence, of a disadvantaged group, the largest deviation."""
-
-    def rank(row: RateComparison) -> tuple[bool, bool, float]:
-        far = row.deviation
-        return row.verdict == "evidence", not row.mirror, far if far == far else 0.0
-
-    return max(rows, key=rank)
+    return max(rows, key=lambda row: (row.verdict == "evidence", not row.mirror, row.effect_size))
 
 
 class Record(Part):

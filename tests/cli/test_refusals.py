@@ -120,12 +120,11 @@ def test_files_no_audit_wrote_are_refused(tmp_path, text):
     (tmp_path / "f.toml").write_text(f"delta = {text}")
     said = sentence(run("audit", "m.onnx", "d.csv", "--settings", tmp_path / "f.toml"))
     assert "is not a TOML settings file" in said
-    said = sentence(run("monitor", "o.parquet", "--state", tmp_path / "f.json"))
-    assert "is not a monitor file" in said
+    fed = ("monitor", "o.parquet", "--state", tmp_path / "f.json")
+    assert "is not a monitor file" in sentence(run(*fed))
     (tmp_path / "f.json").write_text('{"schema_version": 1, "x": [{"y": 1' + "0" * 400 + "}]}")
     assert "of more than 300 digits" in sentence(run("report", tmp_path / "f.json"))
-    said = sentence(run("monitor", "o.parquet", "--state", tmp_path / "f.json"))
-    assert "of more than 300 digits" in said
+    assert "of more than 300 digits" in sentence(run(*fed))
 
 
 PIPED = """

@@ -20,8 +20,7 @@ def _close():
 def test_one_figure_shows_every_comparison_with_its_limits():
     ax = Plots(samples.evidence())()
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels[0] == "sex: Female → Male"
-    assert len(labels) == 4
+    assert (labels[0], len(labels)) == ("sex: Female → Male", 4)
     assert ax.get_title(loc="left").startswith("Evidence of unfairness by sex")
     assert "95 % CI" in ax.get_xlabel()
     places = [line.get_xdata() for line in ax.lines]

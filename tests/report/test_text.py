@@ -39,7 +39,10 @@ def test_evidence_says_rates_first_then_the_ratio_then_the_limit():
         "Evidence of unfairness by black: People with black = yes get 'deny = 1' 23.3 % of the time"
     )
     assert sentence(refusals).endswith("Ratio 0.519 (95 % CI 0.485–0.556); limit 0.8.")
-    assert sentence(samples.regression()) == (
+    less = {"difference": -1.0, "ratio": -0.5, "mirror": False}
+    means = [r.model_copy(update=less) for r in samples.regression().matched_pairs.comparisons]
+    means[0] = samples.regression().matched_pairs.leading
+    assert sentence(changed(samples.regression(), rows=means)) == (
         "Evidence of unfairness by sex: People with sex = Female have a mean prediction of 512; "
         "with the marital-status and relationship of comparable people with sex = Male, 548. "
         "Difference 35.8 (95 % CI 28.2–43.4); limit 25."
@@ -83,6 +86,8 @@ def test_within_tolerance_never_calls_a_model_fair():
     said = sentence(changed(record, rows=[first, back]))
     assert "Largest: Male → Female, 0.920" in said  # further from 1, whichever is the mirror
     assert "differ by 0.0 points" in said
+    back = back.model_copy(update={"verdict": "inconclusive", "reason": "too_few"})
+    assert changed(record, rows=[first, back]).matched_pairs.leading.reason == "too_few"
     none = changed(record, {"changed_up": 0.0, "changed_down": 0.0})
     assert " No comparison changes the decision. This does" in sentence(none)
 

@@ -15,7 +15,7 @@ from likewise.report.charts import Axis, Plot
 from likewise.report.escaping import cut
 from likewise.report.formats import Names, level, limit
 from likewise.report.html import forest, love_plots
-from likewise.report.text import arrows, headline, leading
+from likewise.report.text import arrows, headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,23 +42,22 @@ class Plots:
 
     def balance(self, ax: "Axes | None" = None) -> "Axes":
         """Draw a love plot: differences in each column that may matter, before and after."""
-        part, row = self.record.matched_pairs, leading(self.record)
-        names = Names.from_record(self.record)
-        found = [] if part is None or row is None else list(love_plots(part, [row], names))
+        part, names = self.record.matched_pairs, Names.from_record(self.record)
+        found = [] if part is None else list(love_plots(part, [part.leading], names))
         _need(found, "balance of matched columns")
         what = "absolute standardised mean difference, before (hollow) and after"
         return _draw(found[0], ax, what, _literal(f"Balance, {found[0].title}"))
 
     def people(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how each person's rate (or loss, perturbed) changes."""
-        part, row = self.record.matched_pairs, leading(self.record)
+        part = self.record.matched_pairs
         counts, edges = (self.record.distribution.get(name, ()) for name in ("counts", "edges"))
         what, title, mark = "loss after / before", "Each person's loss ratio", 1.0
-        if part is not None and row is not None:
-            spread = [h for h in part.changes if h.direction == row.direction]
+        if part is not None:
+            spread = [h for h in part.changes if h.direction == part.leading.direction]
             counts, edges = (spread[0].counts, spread[0].edges) if spread else ((), ())
             what, mark = "change of the rate with the other group's columns", 0.0
-            title = f"Each person's change, {arrows(row, Names.from_record(self.record))}"
+            title = f"Each person's change, {arrows(part.leading, Names.from_record(self.record))}"
         _need(counts, "changes of people")
         ax = ax or _new_axes(6)
         ax.stairs(counts, edges, fill=True, color=BLUE)

@@ -17,7 +17,6 @@ from likewise.record import (
     ShownMeasure,
     TestRecord,
 )
-from likewise.record import leading as leading_of
 from likewise.report.escaping import cut
 from likewise.report.formats import (
     Names,
@@ -202,23 +201,8 @@ def limits(part: MatchedPairsRecord) -> Ends:
 
 
 def leading(record: Record) -> RateComparison | None:
-    """Return the comparison that decided: of the record's verdict, the largest deviation.
-
-    Within tolerance no direction is the mirror of a finding: the largest is of either one.
-    """
-    part = record.matched_pairs
-    if part is None:
-        return None
-    if record.verdict == "within_tolerance":
-        return max(part.comparisons, key=_deviation)
-    rows = [row for row in part.comparisons if row.verdict == record.verdict]
-    return leading_of(rows or part.comparisons)
-
-
-def _deviation(row: RateComparison) -> float:
-    """Return how far a comparison is from no difference; 0 where that is not known."""
-    far = abs(row.difference) if row.measure == "prediction" else row.deviation
-    return 0.0 if math.isnan(far) else far
+    """Return the comparison that decided, of matched pairs."""
+    return None if record.matched_pairs is None else record.matched_pairs.leading
 
 
 def attributes(record: Record) -> list[str]:
@@ -242,10 +226,10 @@ def headline(record: Record) -> tuple[str, str]:
 
 def _who(record: Record, names: Names) -> str:
     """Name who is disadvantaged, then compared with whom."""
-    part, row = record.matched_pairs, leading(record)
-    if part is None or row is None:
+    part = record.matched_pairs
+    if part is None:
         return _sensitive(record, names)
-    here, there = names.both(row)
+    row, (here, there) = part.leading, names.both(part.leading)
     worse = disadvantaged(row)
     if row.measure == "prediction":
         way = "lower" if row.difference > 0 else "higher"
@@ -288,21 +272,21 @@ def sentence(record: Record) -> str:
 
 def claim(record: Record) -> tuple[str, str]:
     """Return the sentence in two parts: the verdict (or nothing), and what it rests on."""
-    names, part, row = Names.from_record(record), record.matched_pairs, leading(record)
+    names, part = Names.from_record(record), record.matched_pairs
     if record.verdict == "invalid":
         # A cause is written "what is wrong; how to fix it".
         cause, _, fix = (record.causes or ("a check failed",))[0].partition("; ")
         action = f" Fix: {fix.rstrip('.')}." if fix else ""
         return "", f"Do not use this result: {cause.rstrip('.')}.{action}"
-    if part is None or row is None:
+    if part is None:
         return _of_perturbation(record)
     reads = "".join(attributes_read(part, names))
     if record.verdict == "evidence":
-        found, said = _evidence(record, part, row)
+        found, said = _evidence(record, part)
         return found, said + reads
     if record.verdict == "inconclusive":
-        return "Inconclusive", f"{_settle(record, part, row)[0]}." + reads
-    _, value, ends = effect(row)
+        return "Inconclusive", f"{_settle(record, part)[0]}." + reads
+    row, (_, value, ends) = part.leading, effect(part.leading)
     by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
     share, changed = row.changed_up + row.changed_down, ""
     if share == 0:
@@ -323,8 +307,8 @@ def attributes_read(part: MatchedPairsRecord, names: Names) -> Iterator[str]:
         yield f" The model reads {names.column(use.attribute)}{changes if use.n else ''}."
 
 
-def _evidence(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tuple[str, str]:
-    names = Names.from_record(record)
+def _evidence(record: Record, part: MatchedPairsRecord) -> tuple[str, str]:
+    names, row = Names.from_record(record), part.leading
     here, there = names.both(row)
     columns = f"the {len(part.remaining)} remaining columns"
     if _scored(record):
@@ -347,9 +331,10 @@ def _evidence(record: Record, part: MatchedPairsRecord, row: RateComparison) -> 
     return f"Evidence of unfairness by {names.column(row.attribute)}", said
 
 
-def _settle(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tuple[str, str]:
-    """Return why a comparison decides nothing, and what to do about it."""
-    names, (name, value, ends) = Names.from_record(record), effect(row)
+def _settle(record: Record, part: MatchedPairsRecord) -> tuple[str, str]:
+    """Return why the leading comparison decides nothing, and what to do about it."""
+    names, row = Names.from_record(record), part.leading
+    name, value, ends = effect(row)
     here, there = names.both(row)
     attribute, decision = names.column(row.attribute), names.decision(row.outcome)
     found = f"{arrows(row, names)} {number(value)}, CI {interval(ends, '–')}"
@@ -476,7 +461,7 @@ def upper_bound(test: TestRecord) -> str:
 
 def next_steps(record: Record) -> tuple[str, ...]:
     """Return what to do next, the most important first; everything is read from the result."""
-    part, row = record.matched_pairs, leading(record)
+    part = record.matched_pairs
     if record.verdict == "invalid":
         return ("repair the cause, then audit again",)
     steps = []
@@ -487,8 +472,8 @@ def next_steps(record: Record) -> tuple[str, ...]:
         steps += _after_evidence(record)
     elif record.verdict == "within_tolerance":
         steps.append("audit again when the model or the people change (likewise monitor)")
-    elif part is not None and row is not None:
-        steps.append(_settle(record, part, row)[1])
+    elif part is not None:
+        steps.append(_settle(record, part)[1])
     elif not steps:
         steps.append("audit more people (likewise plan says how many)")
     return tuple(steps)
