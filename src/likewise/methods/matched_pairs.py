@@ -711,8 +711,8 @@ class BoundMatchedPairs(BoundMethod):
         kind: Any = "rate"
         if name == "prediction":
             kind = "ratio" if self.method.ratio else "difference"
-        limits = settings.delta, settings.alpha, kind, self.method.limit
-        return DecisionRule(*limits, binary=name == "decision")
+        tolerated, binary = self.method.limit, name == "decision"
+        return DecisionRule(settings.delta, settings.alpha, kind, tolerated, binary)
 
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
