@@ -78,7 +78,7 @@ class ColumnChoice(Check):
         if not choices or any(": ".join(choice) in stats for choice in choices):
             return
         wanted = {}
-        for row in leading_rows(verdict.record["matched_pairs"]):
+        for row in leading_rows(verdict):
             design, direction, _ = method.located(row)
             wanted[design.name] = direction
         options = {"redraw_count": REDRAWS, "most_neighbours": NEIGHBOURS, "folds": FOLDS}
@@ -94,7 +94,7 @@ class ColumnChoice(Check):
     def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         choices, left_out = other_choices(method)
         found = []
-        for row in leading_rows(verdict.record["matched_pairs"]):
+        for row in leading_rows(verdict):
             design, _, measure = method.located(row)
             value, ends = row.ratio, row.interval
             if method.rule(measure).kind == "difference":
@@ -112,8 +112,9 @@ class ColumnChoice(Check):
         return Finding({"sensitivity": tuple(found)}, skipped=skipped)
 
 
-def leading_rows(record: MatchedPairsRecord) -> list[RateComparison]:
+def leading_rows(verdict: Verdict) -> list[RateComparison]:
     """Return each attribute's leading comparison, if there was anything to compare."""
+    record: MatchedPairsRecord = verdict.record["matched_pairs"]
     return [row for row in record.leading_by_attribute if math.isfinite(row.difference)]
 
 

@@ -178,7 +178,7 @@ class Drivers(Check):
         if method.scored:
             return Finding(skipped=("drivers (they need the model)",))
         found: list[DriverRecord] = []
-        for row in leading_rows(verdict.record["matched_pairs"]) if method.remaining else ():
+        for row in leading_rows(verdict) if method.remaining else ():
             found += row_drivers(method, stats["drivers"].pairings, row)
         return Finding({"drivers": tuple(found)})
 

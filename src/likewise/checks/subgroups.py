@@ -108,7 +108,7 @@ class Subgroups(Check):
     ) -> Iterator[PairsProbe]:
         if JUDGED in stats:
             return
-        rows = leading_rows(verdict.record["matched_pairs"])
+        rows = leading_rows(verdict)
         first = FOUND not in stats
         trees = {} if first else grown_trees(method, stats, rows)
         located = {row.attribute: method.located(row) for row in rows}
@@ -132,7 +132,7 @@ class Subgroups(Check):
 
     @override
     def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
-        rows = leading_rows(verdict.record["matched_pairs"])
+        rows = leading_rows(verdict)
         trees = grown_trees(method, stats, rows)
         found: list[SubgroupRecord] = []
         for row in rows:

@@ -5,6 +5,7 @@ own group, and of another. Rates, their difference and their ratio are compared,
 redrawn given the columns that may matter shows and removes what matching leaves.
 """
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -290,8 +291,7 @@ class PairContext:
     People keep the columns ``keep``, which ``coding`` turns into covariates. ``groups`` are by
     attribute; ``people`` a few of the people, who say which columns the model reads; ``clusters``
     the sorted cluster values of all people; ``left_out`` the positions of those who are the
-    reference sample. Another choice of columns or people (``variant``) shares with the one that
-    decides (``whole``) what is prepared.
+    reference sample. Another choice of columns or people has another name (``variant``).
     """
 
     pool: pa.Table
@@ -303,12 +303,15 @@ class PairContext:
     clusters: Shaped[np.ndarray, " c"] | None = None
     left_out: Int[np.ndarray, " m"] | None = None
     variant: str = ""
-    whole: "PairContext | None" = None
     _tables: dict[int, tuple[TableModel, Any]] = dataclasses.field(default_factory=dict)
 
     def asked(self, model: Model, block: Block) -> "AskedBlock":
-        """Return a block made ready to be asked about; all probes share it."""
-        return block.once(("asked", self.variant), lambda: AskedBlock(self, model, block))
+        """Return a block made ready to be asked about; all probes share it.
+
+        Other choices of columns or people share what does not depend on them.
+        """
+        asked = block.once("asked", lambda: AskedBlock(self, model, block))
+        return block.once(("asked", self.variant), lambda: asked.chosen(self))
 
     def prepared_pool(self, model: Model) -> tuple[TableModel, Any]:
         """Return the model on a table's columns, and the reference sample prepared for it."""
@@ -331,36 +334,41 @@ class PairContext:
 class AskedBlock:
     """People of a block, prepared for the model, with their covariates and groups."""
 
+    context: PairContext
+    covariates: Covariates
+    _located: dict[str, LocatedPeople]
+    _plans: dict[str, Comparisons]
+
     def __init__(self, context: PairContext, model: Model, block: Block) -> None:
-        if context.whole is not None:
-            vars(self).update(vars(context.whole.asked(model, block)))
-        else:
-            people, positions = block.people.in_columns(), block.positions
-            if context.left_out is not None:
-                keep = ~np.isin(positions, context.left_out, assume_unique=True)
-                people, positions = people.take(keep), positions[keep]
-            assert people.table is not None
-            self.number, self.model = block.number, model
-            self.people, self.positions = people, positions
-            self.table = plain(people.table)
-            self.asked, self.pool = context.prepared_pool(model)
-            self.rows = self.asked.prepare(self.table)
-            self.codes = {
-                name: group_codes(groups.names, people.protected[name])
-                for name, groups in context.groups.items()
-            }
-            labelled = "loss" in context.measures.names
-            self.y = targets(people.y, context.measures.classes) if labelled else None
-            self.weight = np.ones(len(positions)) if people.weight is None else people.weight
-            self.cluster = None
-            if context.clusters is not None and people.cluster is not None:
-                self.cluster = np.searchsorted(context.clusters, people.cluster)
-            self.units = positions if self.cluster is None else self.cluster
-            self.fold = self.units % FOLDS
-        self.context = context
-        self.covariates = context.coding.covariates(self.table)
-        self._located: dict[str, LocatedPeople] = {}
-        self._plans: dict[str, Comparisons] = {}
+        people, positions = block.people.in_columns(), block.positions
+        if context.left_out is not None:
+            keep = ~np.isin(positions, context.left_out, assume_unique=True)
+            people, positions = people.take(keep), positions[keep]
+        assert people.table is not None
+        self.number, self.model = block.number, model
+        self.people, self.positions = people, positions
+        self.table = plain(people.table)
+        self.asked, self.pool = context.prepared_pool(model)
+        self.rows = self.asked.prepare(self.table)
+        self.codes = {
+            name: group_codes(groups.names, people.protected[name])
+            for name, groups in context.groups.items()
+        }
+        labelled = "loss" in context.measures.names
+        self.y = targets(people.y, context.measures.classes) if labelled else None
+        self.weight = np.ones(len(positions)) if people.weight is None else people.weight
+        self.cluster = None
+        if context.clusters is not None and people.cluster is not None:
+            self.cluster = np.searchsorted(context.clusters, people.cluster)
+        self.units = positions if self.cluster is None else self.cluster
+        self.fold = self.units % FOLDS
+
+    def chosen(self, context: PairContext) -> "AskedBlock":
+        """Return the same people, compared by the columns and in the groups of a context."""
+        block = copy.copy(self)
+        block.context, block.covariates = context, context.coding.covariates(self.table)
+        block._located, block._plans = {}, {}
+        return block
 
     def ask(
         self,
@@ -671,9 +679,7 @@ class BoundMatchedPairs(BoundMethod):
                 sample = GroupSample((*key, "people"), share, half)
             sizes = tuple(map(round, share * of.sizes))
             groups[name] = ComparedGroups(of.names, sizes, drawn.groups(of.pool, units), sample)
-        context = dataclasses.replace(
-            self.context, groups=groups, variant=variant, whole=self.context
-        )
+        context = dataclasses.replace(self.context, groups=groups, variant=variant)
         if keep is not None:
             assert self.people.table is not None
             coding = CovariateCoding.fit(keep, self.pool.table, plain(self.people.table))
@@ -705,8 +711,8 @@ class BoundMatchedPairs(BoundMethod):
         kind: Any = "rate"
         if name == "prediction":
             kind = "ratio" if self.method.ratio else "difference"
-        limits = settings.delta, settings.alpha, kind, self.method.limit
-        return DecisionRule(*limits, binary=name == "decision")
+        tolerated, binary = self.method.limit, name == "decision"
+        return DecisionRule(settings.delta, settings.alpha, kind, tolerated, binary)
 
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
