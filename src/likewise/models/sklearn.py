@@ -124,12 +124,12 @@ class TableAnswer:
 
     def rows(self, columns: Mapping[str, Any]) -> Any:
         """Give columns the form that the method takes."""
-        if getattr(self.method, "by_column", False):
-            return columns
         if not self.named:
             arrays = [np.asarray(column) for column in columns.values()]
             text = any(array.dtype.kind not in "biuf" for array in arrays)
             return np.column_stack([a.astype(object) for a in arrays] if text else arrays)
+        if hasattr(self.method, "by_column"):
+            return columns
         if (frame := _frame_class()) is None:
             raise InvalidModel(
                 "The model reads named columns, which needs pandas or polars: pip install pandas."
