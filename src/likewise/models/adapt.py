@@ -278,7 +278,7 @@ def resolve_reading(
     names = tuple(columns) or known.card.features
     if encoder is not None:
         reading = _with_encoder(known, encoder, names)
-        return reading
+        return _of_features(known, reading, people.x, output)
     if table is None:
         return _of_features(known, None, people.x, output)
     _selected(table, names)
