@@ -11,13 +11,7 @@ from likewise.audit_data import AuditData
 from likewise.data.columns import numbers
 from likewise.data.encoder import Encoder, NumberColumn
 from likewise.models import as_model, open_model
-from likewise.models.adapt import (
-    Reading,
-    is_number,
-    recognise,
-    resolve_array,
-    resolve_reading,
-)
+from likewise.models.adapt import Reading, is_number, recognise, resolve_reading
 from likewise.models.base import Model
 
 
@@ -47,14 +41,9 @@ def adapt(
     not say by their scale who is similar; or in those of an encoder (JSON). ``about`` is what else
     `as_model` is told: the meaning of outputs, a threshold.
     """
-    known, output = recognise(given, about.get("output")), about.get("output")
-    table, encoder = people.table, people.encoder
-    if table is None and encoder is None:
-        reading = resolve_array(known, people.x, output)
-    else:
-        columns = columns or (people.features if people.named_inputs else ())
-        reading = resolve_reading(known, table, encoder, columns, traits, output)
-    if reading is not None and table is not None and encoder is None:
+    known, table = recognise(given, about.get("output")), people.table
+    reading = resolve_reading(known, people, columns, traits, about.get("output"))
+    if reading is not None and table is not None and people.encoder is None:
         if reading.form == "frame" and reading.scored is None and encoded:
             # Coordinates only: the model is given the columns.
             own = Encoder.fit(table, inputs=reading.columns)

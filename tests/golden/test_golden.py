@@ -165,7 +165,7 @@ class RowsOfLinearModels(Model):
 
     theta: Float[np.ndarray, "n 2"]
     bias: Float[np.ndarray, " n"]
-    card = ModelCard("linear", "classification", "logits", (0, 1), 2)
+    card = ModelCard("linear", "logits", (0, 1), 2)
 
     def __call__(self, x: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 1"]:
         return ((x * self.theta).sum(1) + self.bias)[:, None]

@@ -21,7 +21,7 @@ class Function(Model):
     def __init__(self, function, *, differentiable=True, task="classification"):
         self.function = function
         output = "logits" if task == "classification" else "values"
-        self.card = ModelCard("function", task, output, differentiable=differentiable)
+        self.card = ModelCard("function", output, differentiable=differentiable)
         self.rows = 0
 
     def __call__(self, x):

@@ -63,10 +63,7 @@ KINDS = {
         lambda: make_pipeline(HistGradientBoostingClassifier(categorical_features="from_dtype")),
         typed,
     ),
-    "xgboost": (
-        lambda: xgboost.XGBClassifier(n_estimators=5, enable_categorical=True),
-        typed,
-    ),
+    "xgboost": (lambda: xgboost.XGBClassifier(n_estimators=5, enable_categorical=True), typed),
     "lightgbm": (lambda: lightgbm.LGBMClassifier(n_estimators=5, verbose=-1), typed),
     "catboost": (
         lambda: catboost.CatBoostClassifier(

@@ -252,7 +252,7 @@ def test_an_endpoint_that_changes_during_the_audit_gives_no_result_to_use(late, 
 
     server.behave = behave
     people = AuditData.from_arrays(x, x[:, 0] > 0, {"g": x[:, 1] > 0})
-    model = Endpoint(server.url).model((False, True))
+    model = as_model(Endpoint(server.url), classes=(False, True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = likewise.audit(model, people, checks="core", executor=Threads(1))

@@ -62,10 +62,6 @@ def test_labels_that_are_spelled_alike_need_no_map(frame):
         assert likewise.audit(network(), values, **CHOICES).record.model.classes[0] == name
 
 
-def of_classes(known):
-    return ModelCard.from_output("model", None, known)
-
-
 CASES = {
     "codes as text": (["0", "1"], (), {}, ("0", "1")),
     "one of two codes": ([1], (), {}, (0, 1)),
@@ -80,7 +76,7 @@ CASES = {
 def test_classes_are_in_the_order_of_the_models_outputs(case):
     labels, known, label_map, wanted = CASES[case]
     y = np.array(labels)
-    classes = label_classes(y, of_classes(known), label_map)
+    classes = label_classes(y, ModelCard("model", "logits", known), label_map)
     assert classes == wanted
     assert targets(y, classes).tolist() == [wanted.index(value) for value in labels]
 
@@ -105,4 +101,4 @@ REFUSED = {
 def test_labels_that_mean_nothing_to_the_model_are_one_sentence(case):
     labels, known, label_map, error, words = REFUSED[case]
     with pytest.raises(error, match=words):
-        label_classes(np.array(labels), of_classes(known), label_map)
+        label_classes(np.array(labels), ModelCard("model", "logits", known), label_map)

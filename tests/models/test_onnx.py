@@ -18,16 +18,17 @@ from likewise.errors import InvalidFile, InvalidModel
 from likewise.handle import adapt
 from likewise.loss import probabilities
 from likewise.models import as_model, check, open_model
+from likewise.models.adapt import table_model
 
 
 @pytest.fixture
 def opened(tmp_path):
     """Return what writes a graph to a file, and opens that."""
 
-    def write(proto):
+    def write(proto, trust=False):
         content = proto if isinstance(proto, bytes) else proto.SerializeToString()
         (tmp_path / "m.onnx").write_bytes(content)
-        return open_model(str(tmp_path / "m.onnx"))
+        return open_model(str(tmp_path / "m.onnx"), trust=trust)
 
     return write
 
@@ -57,6 +58,18 @@ def test_an_onnx_classifier_gives_the_probabilities_of_the_original(
     assert as_model(model, output="probabilities") is model
     assert (model.card.output, model.dtype) == ("probabilities", dtype)
     assert not model.card.differentiable
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_graph_of_one_matrix_is_given_gaps(trust, rng, opened):
+    x = rng.normal(size=(200, 2))
+    trees = GradientBoostingClassifier(n_estimators=3).fit(x, x[:, 0] > 0)
+    gappy = pa.array(x[:, 1], mask=np.arange(200) % 7 == 0)
+    table = pa.table({"a": x[:, 0], "b": gappy})
+    people = AuditData(np.empty((200, 0)), np.zeros(200), table=table)
+    model, _ = adapt(opened(to_onnx(trees, x[:1].astype(np.float32)), trust), people)
+    found = table_model(model, people)(table)
+    assert np.abs(found - trees.predict_proba(x))[gappy.is_valid()].max() < 1e-6
 
 
 def test_a_graph_of_values_agrees_with_its_original(rng, opened):

@@ -44,7 +44,6 @@ def test_pickles_open_with_trust(tmp_path, rng):
     for name in ("a.joblib", "c.pickle"):
         model = as_model(open_model(str(tmp_path / name), trust=True))
         assert np.array_equal(model(x), as_model(fitted)(x))
-        assert len(model.card.fingerprint) == 64
     module = nn.Sequential(nn.Linear(3, 2))
     torch.save(module, tmp_path / "m.pt")
     assert as_model(open_model(str(tmp_path / "m.pt"), trust=True)).card.n_features == 3

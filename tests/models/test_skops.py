@@ -48,8 +48,7 @@ def test_trees_need_trust_and_say_which_type(tmp_path, rng):
     with pytest.raises(TrustRequired, match=r"sklearn\.tree\._tree\.Tree.*--trust"):
         open_model(str(tmp_path / "m.skops"))
     model = as_model(open_model(str(tmp_path / "m.skops"), trust=True))
-    ours = model(x)
-    assert np.abs(ours - forest.predict_proba(x)).max() < 1e-6
+    assert np.abs(model(x) - forest.predict_proba(x)).max() < 1e-6
 
 
 def rewritten(path, change):
@@ -72,11 +71,8 @@ def test_a_hostile_type_needs_trust_and_is_not_run(tmp_path):
             return content
         tree = json.loads(content)
         call = {"__class__": "Popen", "__module__": "subprocess", "__loader__": "ObjectNode"}
-        tree["content"]["content"] = {
-            **call,
-            "__id__": 1,
-            "content": {"args": ["touch", str(trace)]},
-        }
+        content = {"args": ["touch", str(trace)]}
+        tree["content"]["content"] = {**call, "__id__": 1, "content": content}
         return json.dumps(tree)
 
     with pytest.raises((TrustRequired, InvalidFile)):

@@ -34,10 +34,8 @@ def test_the_users_module_is_never_changed():
     module.register_forward_hook(lambda *_: calls.append(1))
     before = {name: value.clone() for name, value in module.state_dict().items()}
     random_state = torch.get_rng_state()
-
     model = as_model(module)
     model.loss_gradient(np.ones((6, 4)), np.arange(6) % 2)
-
     assert torch.equal(torch.get_rng_state(), random_state)
     likewise.audit(module, people(), metric=likewise.metrics.ignoring(np.eye(4)[:1]), checks="core")
     assert all(part.training for part in module.modules())

@@ -14,10 +14,11 @@ from torch import nn
 
 import likewise
 from likewise.audit_data import AuditData
+from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidModel
 from likewise.handle import adapt
 from likewise.loss import BOUNDS, probabilities
-from likewise.models import open_model, save_model
+from likewise.models import as_model, open_model, save_model
 from likewise.models.adapt import table_model
 
 COLUMNS = ["a", "b", "c"]
@@ -174,14 +175,19 @@ def test_every_form_of_a_network_gives_the_same_numbers(kind, frame, of_plain_ne
         np.testing.assert_allclose(mine.loss_after, theirs.loss_after, rtol=rounding)
 
 
-def test_arrays_without_a_table_are_told_apart_by_trying(frame):
-    x, y = frame[COLUMNS].to_numpy(), frame["y"].to_numpy()
-    people = AuditData.from_arrays(x, y)
-    for kind in ("a function of tensors in single precision", "a function of arrays"):
-        model, _ = adapt(ZOO[kind](None), people)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_functions_of_features_are_told_apart_by_trying(encoded, frame):
+    encoder = Encoder.fit(frame, label="y", protected=["group"])
+    people = likewise.read(frame, label="y", protected=["group"], encoder=encoder)
+    if not encoded:
+        people = AuditData.from_arrays(frame[COLUMNS].to_numpy(), people.y)
+    for kind in ("a function of tensors in single precision", "scores by class"):
+        model, about = adapt(ZOO[kind](None), people)
         assert model.card.differentiable == ("tensors" in kind)
-        found = probabilities(model(x), model.card.output)
-        np.testing.assert_allclose(found, softmax(arrays(x), axis=1), atol=1e-6)
+        assert model.card.classes == (() if "tensors" in kind else ("0", "1"))
+        for ready in (model, as_model(ZOO[kind](None), **about)):
+            found = probabilities(ready(people.x), model.card.output)
+            np.testing.assert_allclose(found, softmax(arrays(people.x), axis=1), atol=1e-6)
 
 
 SENTENCES = {

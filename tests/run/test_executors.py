@@ -25,13 +25,7 @@ from likewise.errors import (
     LikewiseWarning,
     Untrustworthy,
 )
-from likewise.run.executors import (
-    Inline,
-    Processes,
-    Ray,
-    Threads,
-    run_blocks,
-)
+from likewise.run.executors import Inline, Processes, Ray, Threads, run_blocks
 
 EXECUTORS = [Inline(), Threads(3), pytest.param(Processes(2), marks=pytest.mark.slow)]
 

@@ -6,9 +6,10 @@ that says nothing is tried with a data frame, an array and a tensor, on eight ro
 """
 
 import dataclasses
+import functools
 import types
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
@@ -28,7 +29,7 @@ from likewise.errors import (
 )
 from likewise.loss import CustomLoss, Output, Outputs, Rows, as_loss
 from likewise.models import boosted, endpoint, sklearn
-from likewise.models.base import Encoder, Model, ModelCard, Opened, listed
+from likewise.models.base import Encoder, Model, ModelCard, Opened, in_parts, listed
 from likewise.models.behaviour import check_answers, spread
 from likewise.models.black_box import (
     BlackBox,
@@ -83,7 +84,7 @@ def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> 
     if getattr(given, "__name__", "") == "forward" and _is_torch(getattr(given, "__self__", None)):
         given = given.__self__  # the module can be copied, and be put in evaluation mode
     if isinstance(given, endpoint.Endpoint):
-        return given.model(classes)
+        return given.model(output, classes)
     given = boosted.from_booster(given) or given
     if isinstance(given, Model):
         return given
@@ -96,7 +97,7 @@ def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> 
         return _estimator(given)
     if callable(given):
         kind = f"function {getattr(given, '__name__', type(given).__name__)}"
-        card = ModelCard.from_output(kind, output or "probabilities", classes, differentiable=False)
+        card = ModelCard(kind, output or "probabilities", classes, differentiable=False)
         return BlackBox(card, given).replaced(answer=TableAnswer(given, free=True))
     raise InvalidModel(f"A {type(given).__name__} is not a model.")
 
@@ -122,10 +123,15 @@ def _estimator(estimator: Any) -> Model:
         answer = dataclasses.replace(box.answer, steps=cut)
         return box.with_card(threshold=threshold).replaced(answer=answer)
     scikit, trees = sklearn.is_scikit(estimator), boosted.table_answer(estimator)
-    if not scikit and trees is None and not box.card.features:
-        return box.replaced(answer=dataclasses.replace(box.answer, free=True, named=True))
-    found = (sklearn.convert(estimator) if scikit else None) or box
-    return found.replaced(answer=trees or box.answer)
+    if trees is not None:
+        return box.replaced(answer=trees)
+    if not scikit and not box.card.features:
+        return box.replaced(answer=dataclasses.replace(box.answer, free=True))
+    converted = sklearn.convert(estimator) if scikit else None
+    if converted is None:
+        return box
+    about = {"answer": box.answer, "reference": box.answer.matrix}
+    return converted.with_card(features=box.card.features).replaced(**about)
 
 
 def _is_torch(given: Any) -> bool:
@@ -210,10 +216,9 @@ def _with_declared(found: Model, output: Output | None, classes: tuple[Any, ...]
     returned = getattr(found, "returns", None) or found.card.output
     if output is None or returned == output:
         return found
-    if found.declared:
+    if found.card.stated is not None:
         raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
-    task = "regression" if output == "values" else "classification"
-    return found.with_card(output=output, task=task).replaced(declared=True)
+    return found.with_card(stated=output)
 
 
 # How it reads a table
@@ -255,25 +260,27 @@ class Reading:
 
 def resolve_reading(
     known: Model,
-    table: pa.Table | None,
-    encoder: Encoder | None = None,
+    people: AuditData,
     columns: Sequence[str] = (),
     protected: Sequence[str] = (),
     output: Output | None = None,
 ) -> Reading | None:
-    """Tell how a model reads a table: by its names, by an encoder, or by the columns named.
+    """Tell how a model reads people: by its names, by an encoder, or by the columns named.
 
-    A model without names does not read the columns that are ``protected``.
+    A model without names does not read the columns that are ``protected``. Of people without a
+    table there is nothing to tell, but whether a function takes arrays or tensors.
     """
-    answer = known.answer
+    answer, table, encoder = known.answer, people.table, people.encoder
     if isinstance(answer, ScoredTable) and table is not None:
         scored = answer.read(table)
         return Reading("frame", (scored.column,), scored=scored)
+    columns = columns or (people.features if people.named_inputs else ())
     names = tuple(columns) or known.card.features
     if encoder is not None:
-        return _with_encoder(known, encoder, names)
+        reading = _with_encoder(known, encoder, names)
+        return _of_features(known, reading, people.x, output)
     if table is None:
-        return None
+        return _of_features(known, None, people.x, output)
     _selected(table, names)
     every = names or tuple(name for name in table.column_names if name not in protected)
     if _is_free(known):
@@ -285,8 +292,8 @@ def resolve_reading(
     gaps = any(table[name].null_count for name in names)
     if answer is not None and (text or gaps or _is_typed(answer)):
         frames = _frames(known, table, names)
-        tried = _tried(known, frames, table, []) if len(frames) > 1 else iter(())
-        return next((reading for reading, _ in tried), frames[0])
+        tried = _first_tried(known, table, [], frames) if len(frames) > 1 else []
+        return tried[0][0] if tried else frames[0]
     if text:
         raise InvalidData(
             f"Column {text[0]!r} holds text, which the {known.card.kind} can read only through the "
@@ -295,13 +302,20 @@ def resolve_reading(
     return Reading("numbers", names)
 
 
-def resolve_array(known: Model, x: Rows, output: Output | None) -> Reading | None:
-    """Tell whether a function takes arrays or tensors, where there is no table."""
-    if not _is_free(known) or not len(x):
-        return None
+def _of_features(
+    known: Model, reading: Reading | None, x: Rows, output: Output | None
+) -> Reading | None:
+    """Return a reading of features, or of arrays, and whether a function takes a tensor of them."""
+    if not _is_free(known) or (reading is not None and reading.form != "features"):
+        return reading
     some = pa.table({f"x{j}": column for j, column in enumerate(x[:TRIAL_ROWS].T)})
-    found = _try_forms(known, some, tuple(some.column_names), output)
-    return dataclasses.replace(found, form="numbers", columns=())
+    array = Reading("numbers", tuple(some.column_names))
+    tensor = dataclasses.replace(array, tensor=True)
+    either = (array, tensor) if output is None else (tensor, array)
+    reading = reading or Reading("numbers", ())
+    for found, _ in _first_tried(known, some, [], either):
+        return dataclasses.replace(reading, tensor=found.tensor, scores=found.scores)
+    return reading
 
 
 def _with_encoder(known: Model, encoder: Encoder, names: tuple[str, ...]) -> Reading:
@@ -366,44 +380,42 @@ def _try_forms(
     """Try a function with a data frame, an array and a tensor, on eight rows."""
     numbers = _numbers(table, every)
     frames, array = _frames(known, table, every), Reading("numbers", numbers)
-    ways = [[frames, [array]], [[dataclasses.replace(array, tensor=True)]]]
-    if not numbers or (named and numbers != every):
-        ways = [[frames]]
-    elif output is not None:  # which is said of tensors
-        ways.reverse()
+    tensor = dataclasses.replace(array, tensor=True)
     problems: list[str] = []
-    for way in ways:
-        answers = (next(_tried(known, readings, table, problems), None) for readings in way)
-        if found := list(filter(None, answers)):
-            break
+    first = functools.partial(_first_tried, known, table, problems)
+    if not numbers or (named and numbers != every):
+        found = first(frames)
+    elif output is not None:  # which is said of tensors
+        found = first([tensor]) or [*first(frames), *first([array])]
     else:
+        found = [*first(frames), *first([array])] or first([tensor])
+    if not found:
         raise InvalidModel(
             f"The {known.card.kind} answers neither to a data frame of {len(every)} columns nor to "
             f"an array or a tensor of the {len(numbers)} that are numbers "
             f"({'; '.join(dict.fromkeys(problems))}). {NAME_THEM}"
         )
-    (first, one), (last, other) = found[0], found[-1]
+    (as_frame, one), (as_array, other) = found[0], found[-1]
     if one.shape == other.shape and np.abs(one - other).max() <= 1e-6:
-        return last if every == numbers else first  # numbers alone are faster
+        return as_array if every == numbers else as_frame  # numbers alone are faster
     raise InvalidModel(
         f"The {known.card.kind} answers to a data frame of {len(every)} columns and, in another "
         f"way, to an array of the {len(numbers)} that are numbers. {NAME_THEM}"
     )
 
 
-def _tried(
-    known: Model, readings: Sequence[Reading], table: pa.Table, problems: list[str]
-) -> Iterator[tuple[Reading, Outputs]]:
-    """Ask about a few rows in several ways; yield each that is answered, and the outputs."""
-    for reading in readings:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+def _first_tried(
+    known: Model, table: pa.Table, problems: list[str], readings: Sequence[Reading]
+) -> list[tuple[Reading, Outputs]]:
+    """Ask about a few rows in several ways; return the first that is answered, and the outputs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for reading in readings:
             try:
-                found = _asked_once(known, reading, table.slice(0, TRIAL_ROWS))
+                return [_asked_once(known, reading, table.slice(0, TRIAL_ROWS))]
             except Exception as error:  # it is someone else's code
                 problems.append(in_short(error))
-                continue
-        yield found
+    return []
 
 
 def _asked_once(known: Model, reading: Reading, table: pa.Table) -> tuple[Reading, Outputs]:
@@ -488,7 +500,7 @@ def _build(known: Model, reading: Reading | None, output: Output | None = None) 
         features=features,
         differentiable=False,
     )
-    return BlackBox(card, front.answer_features, inner.dtype, inner.declared).replaced(front=front)
+    return BlackBox(card, front.answer_features, inner.dtype).replaced(front=front)
 
 
 # The model as a function of a table
@@ -619,19 +631,18 @@ class TableModel:
         """
         if not len(i):  # how many outputs there are, the model says
             return self.outputs({name: column[:1] for name, column in people.items()})[:0]
-        width = sum(c.shape[1] if np.ndim(c) == 2 else 1 for c in people.values())
-        size = max(1, VALUES_PER_CALL // max(1, width))
-        parts = []
-        for start in range(0, len(i), size):
-            at = slice(start, start + size)
+
+        def ask(at: slice) -> Outputs:
             rows = {
                 name: _taken(column, i[at])
                 if name in keep
                 else _taken(pool[name], by_column.get(name, j)[at])
                 for name, column in people.items()
             }
-            parts.append(self.outputs(rows))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            return self.outputs(rows)
+
+        width = sum(c.shape[1] if np.ndim(c) == 2 else 1 for c in people.values())
+        return in_parts(ask, len(i), VALUES_PER_CALL // width)
 
 
 def table_model(model: Model, people: AuditData) -> TableModel:

@@ -18,6 +18,12 @@ DOUBLE = np.dtype(np.float64)
 MOST_CLASSES = 100
 """Classes of a model that only numbers them; more different labels are taken for numbers."""
 
+
+def in_parts(ask: Callable[[slice], np.ndarray], n: int, size: int) -> Float[np.ndarray, "n ..."]:
+    """Ask about ``size`` of ``n`` rows at a time, once at least; return all answers."""
+    return np.concatenate([ask(slice(k, k + size)) for k in range(0, max(n, 1), max(size, 1))])
+
+
 Pullback = Callable[[np.ndarray], np.ndarray]
 """From gradients in the outputs (n × k) to gradients in the rows (n × d)."""
 
@@ -45,8 +51,9 @@ class ModelCard:
     """
 
     kind: str
-    task: Task
-    output: Output
+    stated: Output | None
+    """What the outputs are, if the model or its user says so."""
+
     classes: tuple[Any, ...] = ()
     n_features: int | None = None
     features: tuple[str, ...] = ()
@@ -57,13 +64,15 @@ class ModelCard:
     decisions: bool = False
     bounded: bool = False
 
-    @classmethod
-    def from_output(
-        cls, kind: str, output: Output | None, classes: tuple[Any, ...] = (), **about: Any
-    ) -> "ModelCard":
-        """Return what follows from what the outputs are; of logits nobody need speak."""
-        task: Task = "regression" if output == "values" else "classification"
-        return cls(kind, task, output or "logits", classes, **about)
+    @property
+    def output(self) -> Output:
+        """What the outputs are: logits, unless it is stated otherwise."""
+        return self.stated or "logits"
+
+    @property
+    def task(self) -> Task:
+        """What follows from what the outputs are."""
+        return "regression" if self.output == "values" else "classification"
 
 
 Encoder = Any
@@ -94,9 +103,6 @@ class Model(abc.ABC):
 
     dtype: np.dtype[Any] = DOUBLE
     """What it computes in, so that checks know its rounding."""
-
-    declared: bool = True
-    """Whether someone said what the outputs mean, or they are taken for logits."""
 
     @abc.abstractmethod
     def __call__(self, x: Rows) -> Outputs:

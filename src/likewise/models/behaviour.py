@@ -142,7 +142,7 @@ def _check_outputs(model: Model, out: Outputs, classes: tuple[Any, ...]) -> None
             "The model's outputs are said to be probabilities, but leave [0, 1] or do not add up "
             "to 1. Say what they are: output='logits' or output='values' (columns.output)."
         )
-    if output == "logits" and not model.declared and excess < 1e-6:
+    if output == "logits" and model.card.stated is None and excess < 1e-6:
         raise InvalidModel(
             "The model's outputs look like probabilities, not logits: leave out its last layer, or "
             "say so with output='probabilities' (columns.output)."

@@ -13,13 +13,7 @@ from typing_extensions import override
 from likewise.errors import InvalidModel, LikewiseError, in_short
 from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import DOUBLE, Model, ModelCard
-from likewise.models.sklearn import (
-    TableAnswer,
-    classes_of,
-    fitted,
-    is_scikit,
-    width_of,
-)
+from likewise.models.sklearn import TableAnswer, classes_of, fitted, is_scikit, width_of
 
 
 @final
@@ -34,7 +28,6 @@ class BlackBox(Model):
     card: ModelCard
     function: Callable[[Any], Any]
     dtype: np.dtype[Any] = DOUBLE
-    declared: bool = True
 
     @override
     def __call__(self, x: Rows) -> Outputs:
@@ -121,13 +114,11 @@ def from_answer(
     output: Output | None,
     width: int | None,
     classes: tuple[Any, ...] = (),
-    exact: bool = True,
+    dtype: Any = DOUBLE,
 ) -> Model:
-    """Turn what a native file answers into a model; ``exact`` is one in double precision."""
-    about: dict[str, Any] = {"n_features": width, "features": answer.columns}
-    card = ModelCard.from_output(kind, output, classes, differentiable=False, **about)
-    dtype = np.dtype(np.float64 if exact else np.float32)
-    return BlackBox(card, answer.matrix, dtype, output is not None).replaced(answer=answer)
+    """Turn what an estimator or a native file answers into a model."""
+    card = ModelCard(kind, output, classes, width, answer.columns, differentiable=False)
+    return BlackBox(card, answer.matrix, np.dtype(dtype)).replaced(answer=answer)
 
 
 def from_predictor(estimator: Any) -> Model:
@@ -141,16 +132,13 @@ def from_predictor(estimator: Any) -> Model:
     fingerprint = ""
     with contextlib.suppress(Exception):  # some hold locks or files: then there is none
         fingerprint = hashlib.sha256(pickle.dumps(estimator, protocol=4)).hexdigest()
-    answer = TableAnswer.from_estimator(estimator)
-    card = ModelCard.from_output(
+    model = from_answer(
         type(estimator).__name__,
+        TableAnswer.from_estimator(estimator),
         "values" if values else "probabilities",
+        width_of(estimator),
         () if coded or values else classes_of(estimator),
-        n_features=width_of(estimator),
-        features=answer.columns,
-        differentiable=False,
-        fingerprint=fingerprint,
-        decisions=not (values or probabilities),
+        getattr(estimator, "computes_in", DOUBLE),
     )
-    dtype = np.dtype(getattr(estimator, "computes_in", DOUBLE))
-    return BlackBox(card, answer.matrix, dtype).replaced(answer=answer)
+    decisions = not (values or probabilities)
+    return model.with_card(fingerprint=fingerprint, decisions=decisions)

@@ -38,11 +38,7 @@ def table_answer(estimator: Any) -> TableAnswer | None:
         tags = getattr(estimator, "__sklearn_tags__", None)
         if tags is None or not tags().input_tags.allow_nan:
             return None
-    return _trees(predict_method(estimator), names, categories, text)
-
-
-def _trees(method: Any, names: tuple[str, ...], levels: Any, text: bool = False) -> TableAnswer:
-    return TableAnswer(method, names, levels, bool(names), native=True, text=text)
+    return TableAnswer(predict_method(estimator), names, categories, native=True, text=text)
 
 
 def _xgboost_categories(booster: Any) -> dict[str, Any]:
@@ -118,7 +114,8 @@ def _read_xgboost(content: bytes, source: str) -> Model:
     booster = xgboost.Booster(model_file=bytearray(content))
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     ask = functools.partial(_xgboost_answer, booster)
-    answer = _trees(ask, tuple(booster.feature_names or ()), _xgboost_categories(booster))
+    names, categories = tuple(booster.feature_names or ()), _xgboost_categories(booster)
+    answer = TableAnswer(ask, names, categories, native=True)
     return _model(answer, objective, booster.num_features())
 
 
@@ -134,7 +131,7 @@ def _read_lightgbm(content: bytes, source: str) -> Model:
     names = tuple(booster.feature_name())
     if names == tuple(f"Column_{j}" for j in range(len(names))):
         names = ()  # it was trained without
-    answer = _trees(booster.predict, names, _lightgbm_categories(booster))
+    answer = TableAnswer(booster.predict, names, _lightgbm_categories(booster), native=True)
     return _model(answer, objective, booster.num_feature())
 
 
@@ -153,7 +150,7 @@ def _read_catboost(content: bytes, source: str) -> Model:
     kind = "Probability" if decides else "RawFormulaVal"
     ask = functools.partial(model.predict, prediction_type=kind)
     categories = {names[j]: None for j in places}
-    answer = _trees(ask, () if numbered else names, categories, text=True)
+    answer = TableAnswer(ask, () if numbered else names, categories, native=True, text=True)
     return _model(answer, objective, len(names), model.classes_.tolist() if decides else ())
 
 

@@ -9,20 +9,15 @@ import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 
-from likewise.errors import (
-    InvalidModel,
-    InvalidSettings,
-    NoAnswer,
-    without_query,
-)
+from likewise.errors import InvalidModel, InvalidSettings, NoAnswer, without_query
 from likewise.loss import Output, Outputs, Rows
-from likewise.models.base import Model, ModelCard
+from likewise.models.base import Model, ModelCard, in_parts
 from likewise.models.black_box import BlackBox
 
 CLASSES, DIGITS, AROUND = 1000, 32, 10_000
@@ -98,11 +93,11 @@ class Endpoint:
         """The address as it may be printed: what follows the question mark is a hash."""
         return without_query(self.url)
 
-    def model(self, classes: tuple[Any, ...] = ()) -> Model:
+    def model(self, output: Output | None, classes: tuple[Any, ...] = ()) -> Model:
         """Return the model that is given rows of features."""
-        card = ModelCard.from_output("HTTP endpoint", self.output, classes, differentiable=False)
+        card = ModelCard("HTTP endpoint", output or self.output, classes, differentiable=False)
         # How many digits it computes with, and how many it sends, nobody knows.
-        return BlackBox(card, self, np.dtype(np.float32), declared=False).replaced(answer=self)
+        return BlackBox(card, self, np.dtype(np.float32)).replaced(answer=self)
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns of a table as Arrow arrays."""
@@ -111,15 +106,11 @@ class Endpoint:
     def ask(self, columns: Mapping[str, Any]) -> Outputs:
         """Ask about people given by their original columns, one object a person."""
         table = pa.table(dict(columns))
-        return self._ask_all(len(table), lambda rows: table[rows].to_pylist())
+        return in_parts(lambda at: self._ask(table[at].to_pylist()), len(table), self.batch)
 
     def __call__(self, x: Rows) -> Outputs:
         """Ask about rows of features."""
-        return self._ask_all(len(x), lambda rows: x[rows].tolist())
-
-    def _ask_all(self, n: int, rows: Callable[[slice], list[Any]]) -> Outputs:
-        starts = range(0, n, self.batch)
-        return np.concatenate([self._ask(rows(slice(k, k + self.batch))) for k in starts])
+        return in_parts(lambda at: self._ask(x[at].tolist()), len(x), self.batch)
 
     def _ask(self, rows: list[Any], attempt: int = 1) -> Outputs:
         body = json.dumps({"instances": rows}, default=str).encode()

@@ -6,17 +6,16 @@ Opening one runs no code that is in it, but the libraries that read it can be br
 import dataclasses
 import sys
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
 from likewise.errors import InvalidFile
-from likewise.loss import Rows
 from likewise.models import boosted, onnx
-from likewise.models.base import Model
+from likewise.models.base import Model, in_parts
 from likewise.models.black_box import from_answer
 from likewise.models.sklearn import TableAnswer
 from likewise.run.isolated import About, IsolatedProcess, Message
@@ -41,7 +40,7 @@ def read_bytes(content: bytes, source: str, suffix: str) -> Model:
     try:
         columns, levels = tuple(about.pop("columns")), dict.fromkeys(about.pop("typed"))
         classes = tuple(about.pop("classes"))
-        answer = IsolatedAnswer(process, columns, levels, bool(columns), native=True)
+        answer = IsolatedAnswer(IsolatedMethod(process), columns, levels, native=True)
         return from_answer(answer=answer, classes=classes, **about)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InvalidFile(f"{source!r} is damaged (no such model).") from None
@@ -56,35 +55,34 @@ def read_here(content: bytes, source: str, suffix: str) -> Model:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IsolatedAnswer(TableAnswer):
-    """What a model in a process of its own answers; ``method`` is that process."""
+    """What a model in a process of its own answers: columns are given their types there."""
 
     @override
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         return {name: table[name].combine_chunks() for name in table.column_names}
 
-    @override
-    def ask(self, columns: Mapping[str, Any]) -> Any:
-        if not self.named:
-            return self.matrix(self.rows(columns))
-        return self._in_parts(pa.table(dict(columns)), self._ask_table)
 
-    @override
-    def matrix(self, x: Rows) -> Any:
-        if self.named:
-            return self.ask({name: x[:, j] for j, name in enumerate(self.columns)})
-        rows = np.asarray(x, dtype=np.float64)
-        return self._in_parts(rows, lambda some: self.method.ask({}, [some], len(some)))
+@dataclasses.dataclass(frozen=True, eq=False)
+class IsolatedMethod:
+    """Asks a process of its own about a matrix, or columns by name."""
 
-    def _in_parts(self, rows: Any, ask: Callable[[Any], np.ndarray]) -> np.ndarray:
-        size = max(1, ROWS // max(1, rows.shape[1]))
-        return np.concatenate([ask(rows[k : k + size]) for k in range(0, max(len(rows), 1), size)])
+    process: IsolatedProcess
+    by_column: ClassVar[bool] = True
 
-    def _ask_table(self, table: pa.Table) -> Any:
+    def __call__(self, rows: Any) -> Any:
+        """Return the answers to rows, which travel in parts."""
+        matrix = isinstance(rows, np.ndarray)
+        every = rows.astype(np.float64) if matrix else pa.table(dict(rows))
+        return in_parts(lambda at: self._ask(every[at]), len(every), ROWS // every.shape[1])
+
+    def _ask(self, rows: Any) -> np.ndarray:
+        if isinstance(rows, np.ndarray):
+            return self.process.ask({}, [rows], len(rows))
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table)
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
         content = np.frombuffer(sink.getvalue(), np.uint8)
-        return self.method.ask({"table": True}, [content], len(table))
+        return self.process.ask({"table": True}, [content], len(rows))
 
 
 # In the process of its own
@@ -99,10 +97,10 @@ def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callab
     card, answer = model.card, model.answer
     about: About = {
         "kind": card.kind,
-        "output": card.output if model.declared else None,
+        "output": card.stated,
         "classes": card.classes,
         "width": card.n_features,
-        "exact": model.dtype == np.float64,
+        "dtype": model.dtype.name,
         "columns": answer.columns,
         "typed": list(answer.levels),
     }

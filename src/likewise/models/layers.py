@@ -115,7 +115,6 @@ class LayeredModel(Model):
 
     card: ModelCard
     layers: tuple[Layer, ...]
-    declared: bool = True
 
     @override
     def __call__(self, x: Rows) -> Outputs:
@@ -157,9 +156,8 @@ def from_layers(
     digest = hashlib.sha256(" ".join(layer.name for layer in layers).encode())
     for name, array in arrays_of(layers).items():
         digest.update(f"{name} {array.shape}".encode() + array.tobytes())
-    about: dict[str, Any] = {"n_features": width, "fingerprint": digest.hexdigest()}
-    card = ModelCard.from_output(kind, output, classes, **about)
-    return LayeredModel(card, tuple(layers), declared=output is not None)
+    card = ModelCard(kind, output, classes, width, fingerprint=digest.hexdigest())
+    return LayeredModel(card, tuple(layers))
 
 
 def probe_rows(width: int) -> Float[np.ndarray, "16 d"]:

@@ -117,10 +117,8 @@ def read_network(content: bytes, source: str) -> LayeredModel:
         if about.classes and (about.output == "values" or len(about.classes) != max(width, 2)):
             raise InvalidFile(f"it names {len(about.classes)} classes for {width} outputs")
     except (InvalidFile, InvalidModel, pydantic.ValidationError) as error:
-        why = str(error).removesuffix(".")
-        if isinstance(error, pydantic.ValidationError):
-            first = error.errors()[0]
-            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        wrong = isinstance(error, pydantic.ValidationError)
+        why = in_short(error) if wrong else str(error).removesuffix(".")
         raise InvalidFile(f"{source!r} is damaged or was not written by likewise: {why}.") from None
     return model
 

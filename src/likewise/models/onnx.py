@@ -160,13 +160,10 @@ def read_bytes(content: bytes, source: str) -> Model:
         raise InvalidFile(f"{source!r} is damaged or no ONNX model ({in_short(error)}).") from None
     texts: dict[str, None] = {name: None for name, kind in kinds.items() if kind is np.object_}
     several = len(kinds) > 1 or bool(texts)
-    answer = TableAnswer(
-        graph, tuple(kinds) if several else (), texts, named=several, native=True, text=True
-    )
+    answer = TableAnswer(graph, tuple(kinds) if several else (), texts, native=True, text=True)
     width = len(kinds) if several else _width(graph.inputs[0])
-    return from_answer(
-        "ONNX model", answer, output, width, classes, set(kinds.values()) == {np.float64}
-    )
+    dtype = np.float64 if set(kinds.values()) == {np.float64} else np.float32
+    return from_answer("ONNX model", answer, output, width, classes, dtype)
 
 
 def _tensors(message: Any) -> Iterator[Any]:

@@ -22,7 +22,7 @@ MOST_DECISIONS = 20
 """Different decisions in a column; more are an identifier or a score."""
 
 
-UNREAD = ModelCard("scored table", "classification", "probabilities")
+UNREAD = ModelCard("scored table", "probabilities", differentiable=False)
 
 
 @final
@@ -71,9 +71,8 @@ class ScoredTable:
                 )
         elif (numbers := _numbers(name, column)).min() < 0 or numbers.max() > 1:
             output, classes = ("values", ()) if self.threshold is None else (output, (0, 1))
-        about: dict[str, Any] = {"differentiable": False, "decisions": bool(classes)}
-        card = ModelCard.from_output(self.card.kind, output, classes, **about)
-        return dataclasses.replace(self, card=card)
+        about: dict[str, Any] = {"stated": output, "classes": classes, "decisions": bool(classes)}
+        return dataclasses.replace(self, card=dataclasses.replace(UNREAD, **about))
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the answers: numbers, or the places of decisions among the classes."""

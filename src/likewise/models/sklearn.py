@@ -50,9 +50,7 @@ def convert(estimator: Any) -> Model | None:
         return None
     output: Output = "logits" if hasattr(estimator, "predict_proba") else "values"
     classes, kind = classes_of(estimator), type(estimator).__name__
-    model = from_layers(layers, output=output, classes=classes, kind=kind)
-    reference = TableAnswer.from_estimator(estimator).matrix
-    return model.with_card(features=features_of(estimator)).replaced(reference=reference)
+    return from_layers(layers, output=output, classes=classes, kind=kind)
 
 
 def predict_method(estimator: Any) -> Any:
@@ -84,7 +82,6 @@ class TableAnswer:
     method: Any
     columns: tuple[str, ...] = ()
     levels: Mapping[str, Sequence[Any] | None] = dataclasses.field(default_factory=dict)
-    named: bool = True
     native: bool = False
     text: bool = False
     free: bool = False
@@ -95,7 +92,12 @@ class TableAnswer:
     def from_estimator(cls, estimator: Any) -> "TableAnswer":
         """Return what a fitted estimator answers, given the names that it was fitted with."""
         method, names = predict_method(estimator), features_of(estimator)
-        return cls(method, names, named=bool(names), pipeline=holds_pipeline(estimator))
+        return cls(method, names, pipeline=holds_pipeline(estimator))
+
+    @property
+    def named(self) -> bool:
+        """Whether it takes columns with their names."""
+        return bool(self.columns) or self.free
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns as arrays of pandas' types, or Arrow's without pandas."""
@@ -124,12 +126,12 @@ class TableAnswer:
 
     def rows(self, columns: Mapping[str, Any]) -> Any:
         """Give columns the form that the method takes."""
-        if getattr(self.method, "by_column", False):
-            return columns
         if not self.named:
             arrays = [np.asarray(column) for column in columns.values()]
             text = any(array.dtype.kind not in "biuf" for array in arrays)
             return np.column_stack([a.astype(object) for a in arrays] if text else arrays)
+        if hasattr(self.method, "by_column"):
+            return columns
         if (frame := _frame_class()) is None:
             raise InvalidModel(
                 "The model reads named columns, which needs pandas or polars: pip install pandas."

@@ -18,13 +18,7 @@ from typing_extensions import override
 from likewise.errors import InvalidModel, in_short
 from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import Affine, Model, ModelCard, Pullback
-from likewise.models.layers import (
-    STEPS,
-    Layer,
-    from_layers,
-    linear,
-    probe_rows,
-)
+from likewise.models.layers import STEPS, Layer, from_layers, linear, probe_rows
 
 Function = Callable[[Tensor], Any]
 
@@ -59,7 +53,6 @@ class TorchModel(Model):
 
     card: ModelCard
     function: AnyPrecision
-    declared: bool = True
     returns: Output | None = None
 
     @property
@@ -176,9 +169,8 @@ def from_module(
     width, differentiable = _try_widths(function, tensors)
     name = type(module).__name__
     kind = "torch.export program" if name == "GraphModule" else f"torch module {name}"
-    about: dict[str, Any] = {"n_features": width, "fingerprint": known}
-    card = ModelCard.from_output(kind, output, classes, differentiable=differentiable, **about)
-    return TorchModel(card, function, declared=output is not None, returns=returns)
+    card = ModelCard(kind, output, classes, width, (), differentiable, fingerprint=known)
+    return TorchModel(card, function, returns)
 
 
 def from_function(
@@ -186,9 +178,8 @@ def from_function(
 ) -> TorchModel:
     """Turn a function from tensors to tensors into a model."""
     name = getattr(function, "__name__", type(function).__name__)
-    card = ModelCard.from_output(f"function {name}", output, classes)
-    either = AnyPrecision(function, function, torch.get_default_dtype())
-    return TorchModel(card, either, declared=output is not None)
+    card = ModelCard(f"function {name}", output, classes)
+    return TorchModel(card, AnyPrecision(function, function, torch.get_default_dtype()))
 
 
 def private_copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:

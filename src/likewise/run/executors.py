@@ -143,7 +143,7 @@ class Pool(contextlib.ExitStack):
                 worker.end(interrupted=False)
             return Reply(failure=f"its process was lost ({in_short(error)})")
 
-    def _end(self, kind: type[BaseException] | None, *_: object) -> None:
+    def _end(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """End all workers: also on an error or Ctrl-C, what has not begun is dropped."""
         if self._threads is None:
             return
@@ -151,7 +151,7 @@ class Pool(contextlib.ExitStack):
         with self._lock:
             self._closed = True
         for worker in list(self._workers.values()):
-            worker.end(interrupted=kind is not None and issubclass(kind, KeyboardInterrupt))
+            worker.end(interrupted=isinstance(error, KeyboardInterrupt))
         self._threads.shutdown()
 
 
