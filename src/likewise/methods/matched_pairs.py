@@ -1075,10 +1075,11 @@ def _with_mirrors(bound: BoundMatchedPairs, rows: Sequence[RateComparison]) -> l
 
     gains = {(*row.direction, row.column): gain(row) for row in rows}
 
-    def mirrors(row: RateComparison) -> bool:
-        return gains[*row.direction, row.column] < 0 < gains[*row.mirrored, row.column]
-
-    return [row.model_copy(update={"mirror": mirrors(row)}) for row in rows]
+    marked = []
+    for row in rows:
+        mirror = gains[*row.direction, row.column] < 0 < gains[*row.mirrored, row.column]
+        marked.append(row.model_copy(update={"mirror": mirror}))
+    return marked
 
 
 def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterator[ColumnBalance]:

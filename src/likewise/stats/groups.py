@@ -83,11 +83,13 @@ class Share:
     def wilson(self, alpha: float) -> Quantity:
         """Return the share with Wilson's score interval.
 
-        With weights or clusters n is ``effective_n`` (Korn and Graubard).
+        With weights or clusters n is ``effective_n``, less what Student's t takes at this level
+        (Korn and Graubard).
         """
-        n, z2 = self._effective_n(alpha), quantile(1 - alpha / 2) ** 2
-        if n == 0:
+        if self.effective_n == 0 or self.degrees < 1e-9:  # one cluster says nothing
             return Quantity(self.value, 0.0, 1.0, self.n)
+        z2 = quantile(1 - alpha / 2) ** 2
+        n = self.effective_n * z2 / quantile(1 - alpha / 2, self.degrees) ** 2
         middle = (self.value + z2 / (2 * n)) / (1 + z2 / n)
         spread = self.value * (1 - self.value) / n + z2 / (4 * n**2)
         half = math.sqrt(z2 * spread) / (1 + z2 / n)
@@ -95,13 +97,6 @@ class Share:
         lower = middle - half if self.value > 0 else 0.0
         upper = middle + half if self.value < 1 else 1.0
         return Quantity(self.value, lower, upper, self.n)
-
-    def _effective_n(self, alpha: float) -> float:
-        """Return ``effective_n``, less what Student's t takes at this level."""
-        if self.degrees < 1e-9:  # one cluster says nothing
-            return 0.0
-        q = 1 - alpha / 2
-        return self.effective_n * (quantile(q) / quantile(q, self.degrees)) ** 2
 
 
 def design_size(value: float, error: float, n: float, kish: float) -> float:
