@@ -152,5 +152,20 @@ class Counted(Check):
 
     times: float = 1.0
 
+    def follow_up(self, stats, method, verdict):
+        return [OfNobody()]
+
     def read(self, stats, method, verdict):
         return Finding({"diagnostics": {"counted": self.times * stats[PRIMARY].n}})
+
+
+@dataclasses.dataclass(frozen=True)
+class OfNobody:
+    """Concerns nobody."""
+
+    name: ClassVar[str] = "of nobody"
+    subsample: ClassVar[None] = None
+    common: ClassVar[dict] = {}
+
+    def measure(self, model, block):
+        return None

@@ -8,7 +8,7 @@ import torch
 
 import likewise
 from helpers import people
-from likewise.errors import InvalidData, InvalidModel
+from likewise.errors import InvalidData, InvalidMetric, InvalidModel, InvalidSettings
 from likewise.metrics import ignoring
 from likewise.settings import Settings
 from likewise.stats.loss_ratio import LossRatioTest
@@ -45,8 +45,28 @@ def test_the_paper_run_by_hand_gives_the_same_numbers():
 
     assert result.test("loss_ratio").T_n == pytest.approx(t_n, rel=1e-10)
     assert result.test("error_rate_ratio").S_n == pytest.approx(wrong.item(), rel=1e-12)
-    apart = likewise.paper_test(model, x0, y, metric=metric, lam=10, step=0.02, steps=50)
+    how = {"metric": metric, "lam": 10, "step": 0.02, "steps": 50}
+    apart = likewise.paper_test(model, x0, y, **how)
     assert apart.T_n == pytest.approx(t_n, rel=1e-10)
+    with pytest.raises(InvalidSettings, match=r"returns shape \(\) for 10 rows"):
+        likewise.paper_test(model, x0, y, loss=torch.nn.functional.cross_entropy, **how)
+    with pytest.raises(InvalidMetric, match="of 2 features, and x has 4"):
+        likewise.paper_test(model, x0, y, metric=ignoring([[1.0, 0.0]]))
+
+
+def test_the_papers_test_of_a_regression_is_about_mean_losses():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = x.sum(axis=1) + 0.3 * x[:, 1] ** 2 + rng.normal(size=300)
+    flat = ignoring([[0.0, 1.0]])
+    net = torch.nn.Sequential(torch.nn.Linear(2, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
+    found = likewise.paper_test(net.double(), x, y, metric=flat, output="values", steps=20)
+    before, after = (
+        ((y - net(torch.tensor(at))[:, 0].detach().numpy()) ** 2) for at in (x, found.perturbed)
+    )
+    assert found.S_n == pytest.approx(after.mean() / before.mean(), rel=1e-10)
+    assert found.V_n > 0
+    assert np.isnan(found.error_S_n)
 
 
 def test_probabilities_are_clipped_and_the_error_rates_decide():

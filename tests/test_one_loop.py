@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
-from likewise import session
+from likewise import session, setup
 from likewise.data.source import Blocks
 from likewise.errors import InvalidSettings
 from likewise.methods import perturbation
@@ -162,7 +162,7 @@ class Backwards(likewise.executors.Executor):
         yield from reversed(list(likewise.executors.Inline().map(job, tasks)))
 
 
-@pytest.mark.parametrize("size", [256, 32])  # each block a task, and tasks of sixteen
+@pytest.mark.parametrize("size", [256, 32])  # each block a task, and tasks of two
 def test_the_order_in_which_blocks_are_done_changes_no_digit(size, files, fitted, monkeypatch):
     monkeypatch.setattr(session, "Blocks", lambda source, _: Blocks(source, size))
     runs = likewise.executors.Inline(), Backwards()
@@ -193,6 +193,27 @@ def test_an_interrupted_audit_is_continued_where_it_stopped(
     assert done[0] > 0
     assert plain(found.record) == plain(expected.record)
     assert not store.exists()
+
+
+def test_an_audit_goes_on_with_what_it_was_begun_with(files, tmp_path, small_blocks, monkeypatch):
+    def audited(folder, slope=1.0, **more):
+        def scores(rows):
+            return 1 / (1 + np.exp(-slope * rows[:, 0] - rows[:, 2]))
+
+        columns = Settings(model={"columns": COLUMNS}, **FAST)
+        more = {"pool": people(1500, seed=2), "may_matter": ["income"], "settings": columns} | more
+        return audit(scores, files["frame"], store=folder, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        audited(likewise.Folder(tmp_path / "journal"), progress=stop)
+    again = likewise.Folder(tmp_path / "journal", resume=True)
+    with pytest.raises(InvalidSettings, match="begun with other pool"):
+        audited(again, pool=people(1500, seed=3))
+    with pytest.raises(InvalidSettings, match="does not answer as when it was begun"):
+        audited(again, slope=-1.0)
+    monkeypatch.setattr(setup, "MAX_ROWS", 1000)
+    with pytest.raises(InvalidSettings, match="begun with other rows"):
+        audited(again)
 
 
 def test_a_resumed_audit_does_not_learn_its_metric_again(files, fitted, tmp_path, monkeypatch):

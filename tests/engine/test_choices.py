@@ -1,6 +1,7 @@
 """Choices made in Python, in a settings file or by a flag are the same, and are written down."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from likewise.errors import InvalidSettings
 from likewise.methods.unfair_map import Moved, UnfairMap
 from likewise.models import as_model
 from likewise.settings import Settings
+from likewise.settings.choices import digest
 
 CORE = Settings(checks="core")
 
@@ -54,6 +56,18 @@ def test_an_array_that_was_handed_over_is_noted_by_its_hash(metric):
     assert found[0].hash != found[1].hash == found[2].hash
     with pytest.raises(InvalidSettings, match="handed over"):
         audit(metric, settings=found[0], trust=True)
+
+
+def test_a_function_is_known_by_its_code_and_what_it_closes_over():
+    def scaled(by, power=2):
+        return lambda x, x0: by * (np.abs(x - x0) ** power).sum(axis=1)
+
+    array, same = np.ones(3), np.ones(3)
+    assert digest(scaled(1.0)) == digest(scaled(1.0))
+    assert digest(scaled(array)) == digest(scaled(same))
+    others = [scaled(1.0), scaled(2.0), scaled(1.0, 3), scaled(array), lambda x, x0: 1.0]
+    others += [functools.partial(scaled(1.0), 5), functools.partial(scaled(1.0), 6)]
+    assert len({digest(one) for one in others}) == len(others)
 
 
 @pytest.mark.parametrize("test", ["mean_loss_ratio", "error_rate_ratio"])

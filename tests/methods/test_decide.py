@@ -53,6 +53,8 @@ WITHIN, ABOVE = (1.1, 1.0, {"upper": 1.2}), (1.32, 0.001, {})
         # The metric's uncertainty widens groups and never narrows them.
         (("inconclusive", 0.4), [ABOVE], {}, ("evidence", "")),
         (("inconclusive", 0.4), [ABOVE], {"wider": 4.0}, ("inconclusive", "")),
+        (("inconclusive", 0.4), [ABOVE], {"wider": 1.2}, ("evidence", "")),
+        (("inconclusive", 0.4), [ABOVE], {"wider": 1.2, "degrees": 2.0}, ("inconclusive", "")),
         (("within_tolerance", 1.0), [WITHIN], {"wider": 0.1}, ("within_tolerance", "")),
         (("within_tolerance", 1.0), [WITHIN], {"wider": 2.0}, None),
         # What the negative control holds back is held back for groups too.

@@ -14,6 +14,7 @@ from likewise.methods.metric import (
     QuadraticMetric,
     ignoring,
 )
+from likewise.methods.numerical_error import choose_steps
 from likewise.methods.observe import observe
 from likewise.models import as_model
 from likewise.outcomes import Status
@@ -45,6 +46,12 @@ def test_a_metric_that_is_not_quadratic_works_by_automatic_gradients(solver, smo
     moved = move(flow, smooth, cityblock, people)
     assert (losses(smooth, moved.x, y) >= losses(smooth, x, y)).all()
     assert np.abs(moved.x - x).max() > 0.01
+
+
+@pytest.mark.parametrize("solver", EVERY_SOLVER)
+def test_a_solver_that_somebody_named_is_the_one_that_is_used(solver, smooth, metric, people):
+    chosen, found = choose_steps(GradientFlow(20, 0.5, solver), smooth, metric, *people)
+    assert chosen.solver == found.method == solver
 
 
 @pytest.mark.parametrize("solver", EVERY_SOLVER)

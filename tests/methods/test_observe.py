@@ -62,6 +62,7 @@ def test_a_loss_that_is_not_a_number_is_diverged_and_a_status_of_the_map_stays(
     def push(x0, y):
         return Moved(x0 * np.inf, np.zeros(len(x0), dtype=np.int64), 1)
 
-    for bound in (push, stay(np.full(60, int(Status.DIVERGED)))):
-        seen = observe(smooth, bound, metric, *people).outcomes
+    gone = stay(np.full(60, int(Status.DIVERGED)))
+    for bound, keeps in ((push, False), (push, True), (gone, False)):
+        seen = observe(smooth, bound, metric, *people, keeps_start=keeps).outcomes
         assert set(seen.status.tolist()) == {Status.DIVERGED}
