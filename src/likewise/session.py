@@ -151,6 +151,7 @@ class Session(contextlib.ExitStack):
         blocks = Blocks(source, method.block_size)
         keeps = self.keeps_rows or method.n <= MAX_ROWS
         common = {name: value for probe in probes for name, value in probe.common.items()}
+        # Blocks count rows; positions are among all who were not left out.
         starts = np.arange(len(blocks)) * blocks.size
         if subsample is None:
             starts -= np.searchsorted(method.survey.left_out, starts)
@@ -158,6 +159,7 @@ class Session(contextlib.ExitStack):
         others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
         size = min(max(len(blocks) // TASKS, 1), MAX_BLOCKS)
         tasks = cut(range(len(blocks)), size)
+        # Sums of tasks that are done before their turn; none are held of what a journal keeps.
         ready = dict.fromkeys(journal.done() if journal.resumable else (), b"")
         waiting = [task for task in tasks if task not in ready]
         what = "measuring" if first else "checking"

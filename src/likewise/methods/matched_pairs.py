@@ -1120,7 +1120,7 @@ def _person(
     bound: BoundMatchedPairs, row: RateComparison, outcome: str, found: Float[np.ndarray, " 7"]
 ) -> ComparedPerson:
     """Return a person beside the closest pair, each with the model's answers."""
-    number, position, *members = (int(value) for value in found[[1, 2, 5, 6]])
+    _change, number, position, _own, _swapped, *members = map(int, found)
     if isinstance(bound.source, PeopleSource):
         people = bound.source.people.take(np.array([position]))
     else:

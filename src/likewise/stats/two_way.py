@@ -210,6 +210,8 @@ class TwoWay:
         return np.stack([np.full_like(d, self.factor), -(self.factor + d - 1)])
 
     def _spread(self, d: Float[np.ndarray, " d"]) -> Spread:
+        # Powers of people are of (w, w other, w own): the mean of T is taken off by the first, and
+        # of the complement, 1 - other and 1 - own, the others change their sign.
         x, units, scale = self._weights(d), self.people.count, self.total**2
         centre = -((np.array([self.other, self.own]) - self.origin) @ x)
         square, fourth = self.people.powers(np.vstack([centre, (1 - 2 * self.origin) * x]))
