@@ -96,7 +96,8 @@ Reason = Literal[
     "group",  # it has fewer rows or clusters in the pool than folds are made of
     "pattern",  # the attribute goes with L in ways that redrawn attributes do not show
     "pairs",  # too few within the caliper
-    "too_few",  # people; or the interval includes a limit, and a larger sample would settle it
+    "people",  # too few of the group to compare, by their weights
+    "too_few",  # for an interval without a limit in it; a larger sample would settle it
     "overlap",  # too few people have close pairs
     "kappa",  # members of a pair differ in what goes with the attribute
     "redraws",  # too few with enough people and pairs

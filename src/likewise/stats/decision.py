@@ -184,7 +184,7 @@ def _undecided(compared: Compared, rule: DecisionRule) -> Reason | None:
     if compared.kept < LEAST_KEPT * compared.people:
         return "overlap"
     if estimate is None or estimate.n < LEAST_PEOPLE:
-        return "too_few"
+        return "people"
     if estimate.kappa > LARGEST_KAPPA:
         return "kappa"
     if len(estimate.redrawn) < LEAST_REDRAWS:
@@ -236,7 +236,7 @@ def decide(rows: Mapping[Any, Assessment]) -> Decision:
                 growth = growth_to_settle(row, len(rows))
             if reason == "too_few" and growth is not None and growth[0] == math.inf:
                 reason = "events" if row.events < LEAST_EVENTS else "matching"
-        elif reason == "too_few" and row.tested:  # enough to compare, and to settle it
+        elif reason == "people" and row.tested:  # enough to compare, and to settle it
             people, pool = growth_to_settle(row, len(rows))
             growth = max(people, LEAST_PEOPLE / row.tested[0].estimate.n), pool
         people, pool = growth or (math.inf, 1.0)
