@@ -547,12 +547,13 @@ class ComparedPerson(GroupPair):
     other_row: Count = 0
 
     def differing(self) -> list[tuple[str, Any, Any, Any]]:
-        """Return the columns in which the pair differs: of the person, and of both members."""
-        return [
+        """Return the columns in which person and pair differ, those of the pair first."""
+        rows = [
             (name, value, self.own_member.get(name), self.other_member.get(name))
             for name, value in self.person.items()
-            if self.own_member.get(name) != self.other_member.get(name)
         ]
+        rows = [row for row in rows if not row[1] == row[2] == row[3]]
+        return sorted(rows, key=lambda row: row[2] == row[3])
 
 
 class HiddenFactor(GroupPair):
