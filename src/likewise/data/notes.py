@@ -59,7 +59,8 @@ def left_out_notes(dropped: Mapping[str, int], whose: str = "") -> tuple[str, ..
 
 def _repeated_rows(survey: Survey) -> Iterator[str]:
     count, n = survey.repeated, survey.n
-    if survey.sample.id is None and count >= max(1, MIN_REPEATED * n):
+    told = survey.sample.id is not None or survey.sample.cluster is not None
+    if not told and count >= max(1, MIN_REPEATED * n):
         about = "" if len(survey.sample) == n else "About "
         yield (
             f"{about}{count:,} of {n:,} rows repeat another row in every column. If these are the "
