@@ -82,6 +82,7 @@ def test_an_audit_writes_a_result_that_says_what_it_did_and_can_be_repeated(audi
     result = audit("-o", tmp_path / "r.json", "-o", tmp_path / "o.parquet")
     assert result.exit_code in (0, 1), result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "o.parquet" in result.stdout.split("\nReport")[1]
     record = read(tmp_path / "r.json")
     assert record["schema_version"] == 3
     for test in ("loss_ratio", "error_rate_ratio"):
