@@ -82,6 +82,7 @@ def test_an_audit_writes_a_result_that_says_what_it_did_and_can_be_repeated(audi
     result = audit("-o", tmp_path / "r.json", "-o", tmp_path / "o.parquet")
     assert result.exit_code in (0, 1), result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "o.parquet" in result.stdout.split("\nReport")[1]
     record = read(tmp_path / "r.json")
     assert record["schema_version"] == 3
     for test in ("loss_ratio", "error_rate_ratio"):
@@ -140,8 +141,9 @@ def test_rows_with_gaps_are_dropped_when_asked_for_and_counted(audit, tmp_path):
     assert (data["n"], sum(data["dropped"].values())) == (N - 2, 2)
     assert record["notes"][0] == "2 rows are left out: missing a (2)."
     assert audit("-o", tmp_path / "r.json", people="no_group.parquet").exit_code in (0, 1)
-    data = read(tmp_path / "r.json")["data"]
-    assert (data["n"], data["missing"]) == (N, {"group": 5})
+    record = read(tmp_path / "r.json")
+    assert (record["data"]["n"], record["data"]["missing"]) == (N, {"group": 5})
+    assert record["notes"][0] == "5 of 400 people have no value of 'group': they are in no group."
 
 
 BAD_CHOICES = (

@@ -49,6 +49,11 @@ def build_record(
         # What checks found about the result comes before what stands out in the data.
         notes=(
             *left_out_notes(bound.survey.dropped),
+            *(
+                f"{count:,} of {bound.n:,} people have no value of {name!r}: they are in no group."
+                for name, count in bound.survey.gaps.items()
+                if count
+            ),
             *(w for finding in findings for w in finding.notes),
             *parts.pop("notes", ()),
         ),

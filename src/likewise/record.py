@@ -96,7 +96,8 @@ Reason = Literal[
     "group",  # it has fewer rows or clusters in the pool than folds are made of
     "pattern",  # the attribute goes with L in ways that redrawn attributes do not show
     "pairs",  # too few within the caliper
-    "too_few",  # people; or the interval includes a limit, and a larger sample would settle it
+    "people",  # too few of the group to compare, by their weights
+    "too_few",  # for an interval without a limit in it; a larger sample would settle it
     "overlap",  # too few people have close pairs
     "kappa",  # members of a pair differ in what goes with the attribute
     "redraws",  # too few with enough people and pairs
@@ -546,12 +547,14 @@ class ComparedPerson(GroupPair):
     other_row: Count = 0
 
     def differing(self) -> list[tuple[str, Any, Any, Any]]:
-        """Return the columns in which the pair differs: of the person, and of both members."""
-        return [
-            (name, value, self.own_member.get(name), self.other_member.get(name))
+        """Return the columns in which person and pair differ, those of the pair first."""
+        own, other = self.own_member, self.other_member
+        rows = [
+            (name, value, own.get(name), other.get(name))
             for name, value in self.person.items()
-            if self.own_member.get(name) != self.other_member.get(name)
+            if not value == own.get(name) == other.get(name)
         ]
+        return sorted(rows, key=lambda row: row[2] == row[3])
 
 
 class HiddenFactor(GroupPair):

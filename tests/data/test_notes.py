@@ -44,6 +44,7 @@ def test_repeated_rows_are_counted_unless_ids_tell_them_apart():
     (note,) = notes(twice)
     assert note.startswith("100 of 700 rows repeat another row in every column. If these are")
     assert notes(twice.assign(person=range(700)), id="person") == ()
+    assert notes(twice.assign(home="a"), cluster="home") == ()
     assert notes(pd.concat([plain(), plain()[:3]])) == ()
 
 

@@ -132,9 +132,12 @@ def test_a_card_has_one_definition_of_every_number():
     assert "race" not in card  # the same for both members
     assert "The same for all three: age 39, education-num 13, hours-per-week 40" in card
     assert "All comparisons of this person: '>50K' 15.0 % → 85.0 % of the time." in card
-    people = (samples.compared(0), samples.compared(1).model_copy(update={"outcome": "<=50K"}))
+    first, second = map(samples.compared, range(2))
+    other = {"outcome": "<=50K", "person": second.person | {"race": "Black"}}
+    people = (first, second.model_copy(update=other))
     page = words(to_html(samples.changed(samples.evidence(), people=people)))
     assert "the model’s probability of the decision in its last line, then its decision." in page
+    assert "relationshipWifeWifeHusbandraceBlackWhiteWhite" in page
     page = words(to_html(samples.flow()))
     card = page[page.index("Row 1,007") : page.index("Row 907")]
     assert "educationHS-gradMasters" in card

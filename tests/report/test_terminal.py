@@ -6,6 +6,7 @@ import re
 import pytest
 
 import sample_records as samples
+from likewise.redecide import at_limit
 from likewise.report.html import to_html
 from likewise.report.terminal import show, summary
 
@@ -46,8 +47,8 @@ control: redrawn sex                             0.970 – 1.04  ok
 Compared      people alike in age, education-num, hours-per-week, occupation and
               3 more
 Driven by     marital-status 59 %, relationship 41 %
-Note          capital-gain is 99999 in 44 rows: a missing-value code?
 Skipped       reach
+Note          capital-gain is 99999 in 44 rows: a missing-value code?
 Report        report.html"""
     )
 
@@ -87,6 +88,16 @@ def test_comparisons_that_decide_come_first_and_the_others_are_counted():
     said = summary(samples.changed(record, rows=rows), width=120)
     assert re.findall(r" (evidence|inconclusive)\b", said.split("result")[1]) == ["evidence"] * 8
     assert "… and 32 more comparisons (-v, or the report)" in said
+
+
+def test_notes_that_are_not_shown_are_counted_and_all_are_shown_with_v():
+    record = at_limit(samples.evidence(notes=("First.", "Second.")), 1.5)
+    said = summary(record)
+    assert said.endswith("Second.\n" + 14 * " " + "… and 2 more notes (-v, or the report)")
+    said = summary(record, verbose=True)
+    assert "Read again at the limit 1.5" in said
+    assert "capital-gain is 99999" in said
+    assert "more note" not in said
 
 
 @pytest.mark.parametrize("width", WIDTHS)

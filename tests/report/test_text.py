@@ -95,6 +95,7 @@ def test_within_tolerance_never_calls_a_model_fair():
 WHY = {
     "too_few": "CI 1.08–1.39 includes 1.25.",
     "events": "Fewer than 10 people with '>50K' are expected",
+    "people": "fewer than 20 people with race = non-White are compared.",
     "holm": ", not after correction for 1 comparisons.",
     "pairs": "fewer than 20 pairs of comparable people with race = non-White and people with",
     "overlap": "only 95.4 % of people with race = non-White have comparable people with race = W",
@@ -121,7 +122,9 @@ ROWS = {"n": 486, "people": 1_247, "people_needed": 3_200}
 ALL = {**ROWS, "n": 1_247}
 POOL = {"people_needed": None, "pool_needed": 90_000}
 SAME = {"ratio": 1.0, "interval": (0.99, 1.01)}
-MANY = {"people_needed": 600_000}
+FAR = {"people": 181, "n": 181, "people_needed": 6_800, "pool_needed": 600_000}
+FEW = {"people": 8, "n": 8, "people_needed": 150}
+MANY = {"people_needed": 2_600_000}
 NEVER = {"own": 0.0, "swapped": 0.0, "ratio": math.nan}
 HALVES = {"pool_given": False}
 GROUP = "people with race = non-White"
@@ -143,7 +146,10 @@ GROUP = "people with race = non-White"
             "with people with race = White gives '>50K', so it has no ratio.",
             "name the decision that people want (--favourable), to compare its rates alone",
         ),
-        ("events", MANY, {}, "", "report the ratio as it is: more people would hardly settle it"),
+        ("events", MANY, {}, "", "report the ratio as it is: only millions of people would settle"),
+        ("too_few", FAR, {}, "", f"audit about 6,800 {GROUP} (now 181) and use a reference sample"),
+        ("people", FEW, {}, "fewer than 20", f"audit about 150 {GROUP} (now 8)"),
+        ("pairs", FEW, {"may_matter": ()}, "", f"audit more {GROUP} (now 8); then use a larger"),
         ("events", NEVER, {}, "so it has no ratio.", "check the model's threshold"),
         ("pairs", {}, {"may_matter": ("age",)}, "", "use a larger reference sample (--pool, now"),
     ],

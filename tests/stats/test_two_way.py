@@ -178,7 +178,7 @@ def test_a_row_is_evidence_only_outside_the_band_and_after_correction():
     [
         ({"kappa": 0.6}, {}, "kappa"),
         ({"redrawn": np.zeros(9)}, {}, "redraws"),
-        ({"n": 19.0}, {}, "too_few"),
+        ({"n": 19.0}, {}, "people"),
         ({}, {"people": 1000}, "overlap"),
         ({}, {"pairs": 19}, "pairs"),
     ],
@@ -226,9 +226,9 @@ def test_how_many_people_would_settle_it_is_about_right():
     row = assess(compared(drawn(11, n=100, own=0.25, other=0.35, bias=0.0)), DecisionRule())
     # Too few people to compare are no more easily settled than more of them.
     few = assess(compared(drawn(11, n=15, own=0.25, other=0.35, bias=0.0)), DecisionRule())
-    for one in (row, few):
+    for one, reason in ((row, "too_few"), (few, "people")):
         decided = decide({"a": one}).rows["a"]
-        assert decided.reason == "too_few"
+        assert decided.reason == reason
         assert 100 < decided.people_needed < math.inf
     biased = assess(compared(drawn(11, own=0.25, other=0.6, bias=0.3)), DecisionRule())
     assert decide({"a": biased}).rows["a"].reason == "matching"

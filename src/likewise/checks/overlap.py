@@ -56,7 +56,7 @@ def largest_difference(
 @final
 @dataclasses.dataclass(frozen=True)
 class Overlap(Check):
-    """Describes who is left out of the leading comparisons, and who is of no known group."""
+    """Describes who is left out of the leading comparisons."""
 
     name: ClassVar[str] = "overlap"
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
@@ -68,11 +68,7 @@ class Overlap(Check):
     @override
     def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         record: MatchedPairsRecord = verdict.record["matched_pairs"]
-        notes = [
-            f"{missing:,} of {method.n:,} people have no value of {name!r}, and are not compared."
-            for name, missing in method.survey.gaps.items()
-            if missing
-        ]
+        notes = []
         for row in record.leading_by_attribute:
             left_out = row.without_overlap + row.clipped
             if left_out < max(1, NOTED * row.people):

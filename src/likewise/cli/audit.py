@@ -112,13 +112,14 @@ def audit(
     where = executor(run or "threads")
     kept = store(where, list(written.values()), resume=resume)
     kept.check()
+    names = [str(path) for path in written.values()]
     rows = written.pop("rows", None)
     record: Any = None
 
     def finish(result: Any) -> None:
         nonlocal record
         record = redacted(result.record) if redact else result.record
-        show(record, quiet=quiet, verbose=verbose, written=[str(p) for p in written.values()])
+        show(record, quiet=quiet, verbose=verbose, written=names)
         _write(record, written)
 
     try:

@@ -17,8 +17,8 @@ from likewise.report.text import Line, estimates, head, test_name
 NARROWEST, WIDEST = 60, 120
 SHORT_LINES, LONG_LINES = 25, 80
 """Lines of a summary, by default and with ``-v``."""
-ROWS = 8
-"""Comparisons that the short summary shows."""
+ROWS, NOTES = 8, 2
+"""Comparisons, and notes, that the short summary shows."""
 COLOURS = {
     "evidence": "red",
     "within_tolerance": "green",
@@ -68,9 +68,14 @@ def summary(
     head += [*warnings, ""] if warnings else []  # never cut off
     rows = None if verbose else max(min(ROWS, most - len(head) - 4), 2)
     lines = [*head, *_table(record, width, rows), ""]
-    for fact in _facts(record):
+    notes = list(dict.fromkeys((*record.notes, *record.data.notes)))
+    shown, left = notes if verbose else notes[:NOTES], len(notes)
+    room = most - (left > 0)  # for the count of notes that are not shown
+    for fact in (*_facts(record), *zip(["Note"] * len(shown), shown, strict=True)):
         more = _fact(fact, width, None if verbose else 2)
-        lines += more if verbose or len(lines) + len(more) <= most else []
+        if verbose or len(lines) + len(more) <= room:
+            lines, left = lines + more, left - (fact[0] == "Note")
+    lines += [f"{'':14}… and {left} more note{'s' * (left > 1)} (-v, or the report)"] * (left > 0)
     lines += _details(record, width) if verbose else ()
     if len(lines) > most:
         lines = [*lines[: most - 1], "… more in the report (-o report.html)"]
@@ -197,8 +202,6 @@ def _facts(record: Record) -> Iterator[Fact]:
     said = [f"{name} {limit(round(100 * share))} %" for name, share in shares]
     if said := [words for words in said if not words.endswith(" 0 %")]:
         yield "Driven by", ", ".join(said)
-    for note in list(dict.fromkeys((*record.notes, *record.data.notes)))[:2]:
-        yield "Note", note
     if record.skipped:
         yield "Skipped", ", ".join(record.skipped)
 

@@ -64,8 +64,10 @@ LIMITS = (
 )
 LONGEST_IN_TABLES = 28
 """Characters of a group's name where two stand side by side."""
-MANY_MORE = 10
-"""Times as many people as were audited, beyond which it is no use to ask for more."""
+MOST_ASKED = 1_000_000
+"""People beyond whom it is no use to ask for more."""
+LEAST_PEOPLE = 20
+"""People of a group without whom nothing is decided, as in `likewise.stats.decision`."""
 CHECK_MODEL = "check the model's threshold, and the columns, units and encoding that it gets"
 NOT_FAIR = "This does not show that the model is fair."
 UNITS = ("prediction", "loss")
@@ -343,10 +345,15 @@ def _settle(record: Record, part: MatchedPairsRecord) -> tuple[str, str]:
     if not part.pool_given:
         match = "audit more people, or give a reference sample (--pool)"
     match += ", or name fewer columns that may matter" * (len(part.may_matter) > 1)
+    rows = [r for r in part.comparisons if {*r.direction} == {*row.direction}]
+    rarest = min(rows, key=lambda r: r.people)
+    if rarest.people < LEAST_PEOPLE:  # no reference sample makes up for them
+        group = names.people(rarest.attribute, rarest.group)
+        match = f"audit more {group} (now {rarest.people:,}); then {match}"
     fewer = "; testing fewer attributes helps" * (len(attributes(record)) > 1)
     worst = names.columns([b.column for b in balance_of(part, row)[:1]]) or "what may matter"
-    rows = [r for r in part.comparisons if {*r.direction} == {*row.direction}]
     least = min(rows, key=lambda r: r.pool_rows)
+    weighted = ", counted by their weights" * record.data.weighted
     few = "clusters of " * bool(record.data.clusters) + names.people(least.attribute, least.group)
     kept, several = percent(row.n / max(row.people, 1)), len(part.comparisons)
     persons = "name the column of persons (--clusters), or other columns that may matter"
@@ -357,6 +364,7 @@ def _settle(record: Record, part: MatchedPairsRecord) -> tuple[str, str]:
     reasons = {
         "events": (f"{found}. Fewer than 10 people with {decision} are expected", more),
         "holm": (f"{found}, not after correction for {several} comparisons", more + fewer),
+        "people": (f"fewer than {LEAST_PEOPLE} {here} are compared{weighted}", more),
         "pairs": (f"fewer than 20 pairs of comparable {here} and {there}", match),
         "overlap": (f"only {kept} of {here} have comparable {there}", match),
         "kappa": (f"what may matter nearly determines {attribute}", "leave out a column of it"),
@@ -390,8 +398,8 @@ def _settle(record: Record, part: MatchedPairsRecord) -> tuple[str, str]:
 def _more(part: MatchedPairsRecord, row: RateComparison, names: Names) -> str:
     """Say how many people, and how large a reference sample, would settle a comparison."""
     people, pool = row.people_needed or 0, row.pool_needed or 0
-    if people > MANY_MORE * row.people or pool > MANY_MORE * max(part.pool_size, row.people):
-        return "report the ratio as it is: more people would hardly settle it"
+    if max(people, pool) > MOST_ASKED:
+        return "report the ratio as it is: only millions of people would settle it"
     steps = []
     if people:
         compared = f", {row.n:,} of them compared" * (row.n < row.people)
