@@ -170,6 +170,11 @@ def _compared(
     first: str, one: Record, second: str, other: Record, alpha: float, margin: float
 ) -> ModelComparison:
     """Compare two audits, unless they were not made of the same people in the same way."""
+    if one.redacted or other.redacted:
+        raise InvalidSample(
+            f"{first if one.redacted else second!r} is redacted, which leaves out what comparing "
+            "needs. Compare full results."
+        )
     a, b = one.matched_pairs, other.matched_pairs
     if a is None or b is None:
         raise InvalidSample(
