@@ -205,9 +205,12 @@ def _compared(
 
 def _basis(record: Record, part: MatchedPairsRecord) -> dict[str, str]:
     """Return what two audits must have in common to be compared, in the words of a message."""
-    rows = part.comparisons
+    rows, data, columns = part.comparisons, record.data, record.settings.columns
     found: dict[str, Any] = {
-        "people": [record.data.sha256],
+        # They are part of what people are known by, so they come first.
+        "weights": [columns.weight or ("given" if data.weighted else "none")],
+        "clusters": [columns.cluster or ("given" if data.clusters else "none")],
+        "people": [data.sha256],
         "protected attributes": sorted({row.attribute for row in rows}),
         "groups": sorted({row.group for row in rows}),
         "columns that may matter": part.may_matter,
