@@ -191,7 +191,7 @@ def test_the_table_of_errors_goes_and_what_is_made_of_it_has_two_digits():
     assert (hidden.estimate, hidden.p_value, hidden.lower_bound) == (1.1, 0, 1.0)
 
 
-@pytest.mark.parametrize("name", ["comparators.csv", "rows.parquet"])
+@pytest.mark.parametrize("name", ["a1-Comparators.csv", "rows.parquet"])
 def test_files_of_single_people_are_refused(tmp_path, name):
     result = tmp_path / "result.json"
     result.write_text(samples.evidence().to_json())
