@@ -79,7 +79,7 @@ def test_each_of_several_classes_is_compared_with_itself():
 
 def test_audits_that_are_no_pair_are_refused():
     people, pool, another = (
-        applicants(n, seed).assign(old=lambda t: t["age"] + t["zone"] > 1)
+        applicants(n, seed).assign(old=lambda t: t["age"] + t["zone"] > 1, w=range(1, n + 1))
         for n, seed in ((500, 5), (800, 6), (800, 7))
     )
     model = LogisticRegression().fit(people[X], people["paid"])
@@ -93,6 +93,8 @@ def test_audits_that_are_no_pair_are_refused():
     with pytest.raises(InvalidSample, match="their people differ"):
         likewise.compare({"one": one, "two": audited(model, people[:400], pool)})
     for what, changes in {
+        r"weights differ \(none; w\)": {"weights": "w"},
+        r"clusters differ \(none; w\)": {"clusters": "w", "pool": pool.drop(columns="w")},
         r"reference samples differ\.": {"pool": another},
         r"columns that may matter differ \(age; zone\)": {"may_matter": ["zone"]},
         r"protected attributes differ \(sex; old\)": {"protected": "old"},

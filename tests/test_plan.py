@@ -31,7 +31,9 @@ def test_matched_pairs_are_planned_for_two_shares_of_people_and_of_pairs(rng):
     assert found == pytest.approx(0.8, abs=0.02)
     assert row.pool == np.ceil(2 * n / 0.7)
     assert only(rate=0.25, ratio=0.5).people > 20
-    assert "of each group" in str(likewise.plan(rate=0.25, ratio=2.0))
+    assert f"ratio 2: at most {n:,} people of each group" in str(
+        likewise.plan(rate=0.25, ratio=2.0)
+    )
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,11 @@ def _compared(
     first: str, one: Record, second: str, other: Record, alpha: float, margin: float
 ) -> ModelComparison:
     """Compare two audits, unless they were not made of the same people in the same way."""
+    if one.redacted or other.redacted:
+        raise InvalidSample(
+            f"{first if one.redacted else second!r} is redacted, which leaves out what comparing "
+            "needs. Compare full results."
+        )
     a, b = one.matched_pairs, other.matched_pairs
     if a is None or b is None:
         raise InvalidSample(
@@ -200,9 +205,12 @@ def _compared(
 
 def _basis(record: Record, part: MatchedPairsRecord) -> dict[str, str]:
     """Return what two audits must have in common to be compared, in the words of a message."""
-    rows = part.comparisons
+    rows, data, columns = part.comparisons, record.data, record.settings.columns
     found: dict[str, Any] = {
-        "people": [record.data.sha256],
+        # They are part of what people are known by, so they come first.
+        "weights": [columns.weight or ("given" if data.weighted else "none")],
+        "clusters": [columns.cluster or ("given" if data.clusters else "none")],
+        "people": [data.sha256],
         "protected attributes": sorted({row.attribute for row in rows}),
         "groups": sorted({row.group for row in rows}),
         "columns that may matter": part.may_matter,

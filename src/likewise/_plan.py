@@ -19,8 +19,8 @@ MATCHED = 0.7
 class PlanRow:
     """What one test needs to find a ratio (``effect``).
 
-    ``people`` are, for matched pairs, of each group; ``pool`` are the rows of the reference sample,
-    and ``assumes`` says what it rests on.
+    ``people`` are, for matched pairs, of each group, and at most so many; ``pool`` are the rows of
+    the reference sample, and ``assumes`` says what it rests on.
     """
 
     test: str
@@ -45,10 +45,10 @@ class AuditPlan:
             f"level {self.alpha:g}):"
         ]
         for row in self.rows:
-            each = " of each group" if row.pool else ""
+            most, each = ("at most ", " of each group") if row.pool else ("", "")
             pool = f", and a reference sample of {row.pool:,} rows" if row.pool else ""
             lines += [
-                f"{row.test}, ratio {row.effect:.3g}: {row.people:,} people{each}{pool}",
+                f"{row.test}, ratio {row.effect:.3g}: {most}{row.people:,} people{each}{pool}",
                 f"  {row.assumes}",
             ]
         return "\n".join(lines)

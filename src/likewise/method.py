@@ -22,7 +22,7 @@ Sums = Mapping[str, Any]
 """The sums of every probe, by its name."""
 
 MAX_ROWS = 200_000
-"""People whose rows are held in memory; more are written to a file (``outcomes=``)."""
+"""People whose rows a result holds; more are kept if asked for (``outcomes=``), in the store."""
 
 
 class Method(abc.ABC):

@@ -97,4 +97,6 @@ def _made(
     kind = getattr(importlib.import_module(module), name)
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise ValueError(f"{name[:40]} is no record of sums")
+    if plain["fields"].keys() != {field.name for field in dataclasses.fields(kind) if field.init}:
+        raise ValueError(f"{name[:40]} has other fields here")
     return kind(**{field: inner(part) for field, part in plain["fields"].items()})

@@ -15,6 +15,7 @@ import torch
 
 from helpers import run
 from likewise.cli.init import _association
+from likewise.cli.options import mapping
 from likewise.models import save_model
 
 
@@ -74,18 +75,24 @@ def test_labels_are_mapped_to_classes_of_the_model_alone(world):
     said = sentence(audited(world, *columns, "--label-map", "yes=banana,no=no"))
     assert "'banana' (label_map), which is not a class" in said
     assert "'no', 'yes'" in said
+    said = sentence(audited(world, *columns, "--label-map", "yes=yes", "--label-map", "yes=no"))
+    assert "--label-map maps 'yes' to 'yes' and 'no'. Name one." in said
 
 
 @pytest.mark.parametrize(
     ("cut", "words"),
     [
-        ("sex=0,1", "--bins '1' is no pair: write name=value"),
-        ("0.5", "--bins '0.5' is no pair"),
+        ("sex=0,1", "--bins '1' is no pair: write COLUMN=CUT, several as age=30:50."),
         ("sex=zero", "'columns.bins.sex.0' is refused: input should be a valid number"),
     ],
 )
 def test_how_cuts_are_written_is_said(world, cut, words):
     assert words in sentence(audited(world, "--bins", cut))
+
+
+def test_cuts_of_a_repeated_name_add_up():
+    for typed in (["age=30", "age=50", "years=2"], ["age=30:50,age=30:50", "years=2"]):
+        assert mapping(typed, "--bins") == {"age": "30:50", "years": "2"}
 
 
 LONG = "x" * 300

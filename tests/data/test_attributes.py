@@ -121,8 +121,10 @@ def test_audited_people_and_clusters_leave_the_pool(pool):
         read = read_pool(pool, source, protected="sex", **by_home)
         assert read.cluster.tolist() == [1, 2, 4, 5, 6]
         assert read.dropped == {"cluster is audited": 1}
-    with pytest.raises(InvalidData, match="Everyone in the pool is audited"):
+    with pytest.raises(InvalidData, match=r"Every 'home' in the pool is audited too.*Leave out"):
         read_pool(FRAME, as_source(FRAME, **roles, **by_home), protected="sex", **by_home)
+    with pytest.raises(InvalidData, match="Everyone in the pool is audited"):
+        read_pool(once, as_source(once, **roles, **by_id), protected="sex", **by_id)
     read = read_pool(pool, as_source(once, **roles), protected="sex", drop_missing=True)
     assert len(read) == len(pool) - read.dropped["missing age"] == 5
 

@@ -40,6 +40,7 @@ def test_arrays_of_every_kind_and_size_come_back_as_they_were():
         '{"kind":"os:system","fields":{}}',
         '{"kind":"likewise.stats.sums:os","fields":{}}',
         '{"kind":"likewise.stats.sums:RatioSums","fields":{"command":"ls"}}',
+        '{"kind":"likewise.stats.estimate:Estimate","fields":{"value":1,"std_error":1,"n":2}}',
         "[" * 10**5,
     ],
 )

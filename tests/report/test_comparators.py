@@ -8,7 +8,7 @@ from checks.planted import audited, linear, population
 
 def test_people_stand_beside_the_pair_whose_columns_they_were_given(tmp_path):
     people, pool = population(600, 1), population(1500, 2)
-    result, path = audited(linear(zone=1.0), people, pool), tmp_path / "comparators.csv"
+    result, path = audited(linear(zone=1.0), people, pool), tmp_path / "a1-comparators.csv"
     result.save(path)
     found: dict[str, dict[str, dict[str, str]]] = {}
     for row in csv.DictReader(io.StringIO(path.read_text())):

@@ -63,7 +63,7 @@ def test_a_fairer_model_is_found_judged_and_written(found):
     assert {p.name for p in folder.iterdir()} >= {"given.json", "chosen.html", "improve.txt"}
     text = str(result)
     assert text.startswith("A fairer model was found: average over comparable people, weight ")
-    assert "A loss below 4 points of accuracy is shown (95 %)." in text
+    assert "It is shown that accuracy falls by less than 4 points (95 %)." in text
     assert "\nOn 2,000 of them, who had no part in choosing (the judging people):\n" in text
     assert max(len(line) for line in text.splitlines()[4:]) <= 80
 

@@ -44,7 +44,7 @@ Weights = Annotated[Text, in_data("Column with sampling weights.", "COLUMN")]
 Clusters = Annotated[Text, in_data("Column that groups dependent rows.", "COLUMN")]
 Identity = Annotated[Text, in_data("Column that names people: rows are merged.", "COLUMN", "--id")]
 LabelMap = Annotated[Texts, in_data("The model's class of a label: yes=1,no=0.", "PAIRS")]
-Bins = Annotated[Texts, in_data("Where to cut a continuous attribute: age=40.", "COLUMN=CUTS")]
+Bins = Annotated[Texts, in_data("Cut a continuous attribute: age=40, age=30:50.", "COLUMN=CUTS")]
 EncoderFile = Annotated[File, in_data("Saved encoder, or a metric file with one.", "FILE")]
 Scores = Annotated[File, in_data("Scored table in place of MODEL and DATA.", "FILE")]
 Decision = Annotated[Text, in_data("With --scores: column with the decision.", "COLUMN")]
@@ -116,12 +116,19 @@ def names(values: list[str] | None) -> tuple[str, ...]:
 
 
 def mapping(values: list[str] | None, option: str) -> dict[str, str] | None:
-    """Read ``approved=1,declined=0``."""
-    pairs = [pair.partition("=") for pair in names(values)]
-    for name, sign, value in pairs:
-        if not sign or not name.strip():
-            raise InvalidSettings(f"{option} {name + sign + value!r} is no pair: write name=value.")
-    return None if values is None else {name.strip(): value.strip() for name, _, value in pairs}
+    """Read ``approved=1,declined=0``, or cuts (``age=30:50``), which repeated names add to."""
+    cuts, found = option == "--bins", dict[str, str]()
+    for pair in names(values):
+        name, sign, value = map(str.strip, pair.partition("="))
+        if not sign or not name:
+            form = "COLUMN=CUT, several as age=30:50" if cuts else "name=value"
+            raise InvalidSettings(f"{option} {pair!r} is no pair: write {form}.")
+        before = found.setdefault(name, value)
+        if cuts and before != value:
+            found[name] = f"{before}:{value}"
+        elif before != value:
+            raise InvalidSettings(f"{option} maps {name!r} to {before!r} and {value!r}. Name one.")
+    return None if values is None else found
 
 
 def typed_command() -> str:

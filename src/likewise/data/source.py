@@ -457,6 +457,12 @@ def read_pool(
         if theirs is not None and ours is not None:
             both = np.isin(row_hashes({role: theirs}), row_hashes({role: ours}))
             gone = {f"{role} is audited": int(both.sum())} if both.any() else {}
+            if role == "cluster" and both.all():
+                raise InvalidData(
+                    f"Every {cluster or role!r} in the pool is audited too, and no cluster may be "
+                    "in both. Leave out --pool, so that each half of the people is the other's; "
+                    "or give a pool of other clusters."
+                )
             found = dataclasses.replace(found.take(~both), dropped={**found.dropped, **gone})
     if not len(found):
         raise InvalidData(

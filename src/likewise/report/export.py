@@ -53,7 +53,7 @@ KINDS = {
 
 
 def kind_of(path: str | Path, *, rows: bool = True) -> str:
-    """Return what a file's name asks for: by its end, or ``comparators.csv``.
+    """Return what a file's name asks for: by its end, which may be ``comparators.csv``.
 
     ``rows`` is whether there are people's rows to write (Parquet).
     """
@@ -63,7 +63,7 @@ def kind_of(path: str | Path, *, rows: bool = True) -> str:
         raise InvalidSettings(
             f"What is to be written to {str(path)!r}? Its name must end in {', '.join(known)}."
         )
-    return "comparators" if Path(path).name.lower() == "comparators.csv" else kind
+    return "comparators" if Path(path).name.lower().endswith("comparators.csv") else kind
 
 
 def to_csv(record: Record) -> str:

@@ -1,16 +1,19 @@
 """Disclosure control: a record without single people and without small cells.
 
 What remains is about at least ten people together. Counts are rounded to tens, so that small ones
-cannot be found by subtraction; rates and ratios stay as they are.
+cannot be found by subtraction, and shares of people are those of rounded counts. Other numbers have
+three digits, or two where they are made of counts alone: from more, counts could be worked out.
 """
 
 import math
 import re
 from collections.abc import Iterable, Mapping
-from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from likewise.record import (
+    DataRecord,
     GroupPair,
     MatchedPairsRecord,
     Measure,
@@ -26,10 +29,17 @@ OTHER = "other"
 COUNTS = {
     *("n", "people", "without_overlap", "clipped", "pairs", "pool_size", "in_pool", "clusters"),
     *("pool_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
+    *("people_needed", "pool_needed", "counts", "events"),
 }
-"""Names of whole numbers of people, or of tables of them."""
-TABLE = ("both", "newly_wrong", "newly_right", "neither")
-"""Cells of the table of errors before and after a perturbation."""
+"""Names of numbers of people, or of tables of them."""
+ERRORS = "error_rate_ratio"
+"""The test whose numbers are made of the counts of a table alone."""
+TABLE = {"both", "newly_wrong", "newly_right", "neither"}
+"""Its cells: errors before and after a perturbation."""
+ERROR_RATES = ("error_rate_before", "error_rate_after")
+CHOSEN = {"delta", "alpha", "limit", "threshold", "cap", "parameters", "edges", "seconds"}
+"""Numbers that say nothing about the people."""
+COUNTED = re.compile(r"\b\d[\d,]*(?=( of [\d,]+)? (people|rows|pairs|clusters)\b)")
 
 Levels = set[tuple[str, str]]
 
@@ -43,7 +53,7 @@ def redact(record: Record) -> Record:
     command, if there is such a level, and settings that tell of it: display names, the map of
     labels, where its attribute is cut. The hash is that of the settings as they were.
     """
-    data, part, metric = record.data, record.matched_pairs, record.metric
+    data, part, metric, by = record.data, record.matched_pairs, record.metric, record.decided_by
     small = {(a, g) for a, table in data.protected.items() for g, n in table.items() if n < CELL}
     columns, labels = record.settings.columns, record.settings.labels
     said = {level for _, level in small} | {labels.get(f"{a} = {level}") for a, level in small}
@@ -51,7 +61,7 @@ def redact(record: Record) -> Record:
     named = re.compile(rf"(?<!\w)(?:{words})(?!\w)" if words else r"(?!)")
     tables = {name: _merged(table) for name, table in data.protected.items()}
     if part is not None:
-        part = _pairs(part, small, data.weighted)
+        part = _pairs(part, small, data)
     if metric is not None:  # whatever its origin and its directions hold may name levels
         origin = {name: metric.origin[name] for name in ("source", "n") if name in metric.origin}
         unnamed: tuple[dict[str, float], ...] = ({},) * len(metric.directions)
@@ -77,10 +87,10 @@ def redact(record: Record) -> Record:
             **{"notes": (), "rows": _without_few(record.rows), "redacted": True},
             "command": "" if small else record.command,
             "groups": tuple(
-                g
+                g.model_copy(update={name: _rate(getattr(g, name), g.n) for name in ERROR_RATES})
                 for g in record.groups
                 if (g.attribute, g.group) not in small
-                and all(_cells(g.n, rate) for rate in (g.error_rate_before, g.error_rate_after))
+                and all(_cells(g.n, getattr(g, name)) for name in ERROR_RATES)
             ),
             "measures": _measures(record.measures, small),
             "subgroups": tuple(s for s in record.subgroups if s.n >= CELL),
@@ -96,33 +106,58 @@ def redact(record: Record) -> Record:
             ),
         }
     )
-    values = _rounded(hidden.model_dump(exclude={"settings"}))
+    digits = 2 if by is not None and by.test == ERRORS else 3
+    values = _rounded(hidden.model_dump(exclude={"settings"}), digits=digits)
     rounded = Record.model_validate(values | {"settings": settings})
     return rounded.model_copy(update={"sentence": sentence(rounded)})
 
 
 def _test(test: TestRecord, named: re.Pattern[str]) -> TestRecord:
-    """Return a test without words on small groups, and without counts of a few."""
-    cells = {name: n for name, n in test.details.items() if name in TABLE}
-    rounded = {name: round(n, -1) for name, n in cells.items()}
-    few = cells if min(cells.values(), default=0.0) < CELL else {}
+    """Return a test without words on small groups, and without the table it is made of."""
     return test.model_copy(
         update={
             "notes": tuple(note for note in test.notes if not named.search(note)),
-            "details": {k: rounded.get(k, v) for k, v in test.details.items() if k not in few},
+            "details": {name: n for name, n in test.details.items() if name not in TABLE},
             "held_back": named.sub(OTHER, test.held_back),
         }
     )
 
 
-def _rounded(value: Any, counts: bool = False) -> Any:
-    """Return data in which every count of people is rounded to tens."""
+def _rounded(value: Any, name: str = "", digits: int = 3) -> Any:
+    """Return data in which counts of people are tens, and other numbers have so many digits."""
+    if name in CHOSEN:
+        return value
     if isinstance(value, dict):
-        return {key: _rounded(inner, counts or key in COUNTS) for key, inner in value.items()}
+        digits = 2 if ERRORS in (name, value.get("test")) else digits
+        return {k: _rounded(v, name if name in COUNTS else k, digits) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_rounded(inner) for inner in value)
-    whole = counts and isinstance(value, int) and not isinstance(value, bool)
-    return round(value, -1) if whole else value
+        return type(value)(_rounded(inner, name, digits) for inner in value)
+    if isinstance(value, str):
+        return value if name == "command" else COUNTED.sub(_tens, value)
+    if isinstance(value, bool | None) or (isinstance(value, int) and name not in COUNTS):
+        return value
+    if name in COUNTS:
+        return round(value, -1) if math.isfinite(value) else value
+    if name == "moves" or name.startswith("p_"):  # a share; what tells a statistic in many digits
+        return round(float(f"{value:.2g}"), 4)
+    return float(f"{value:.{digits}g}")
+
+
+def _tens(found: re.Match[str]) -> str:
+    count = int(found[0].replace(",", ""))
+    return f"{round(count, -1):,}" if count >= CELL or not count else f"fewer than {CELL}"
+
+
+def _rate(rate: float, n: int) -> float:
+    """Return a share of n people as one of counts in tens; unknown if that has a small cell."""
+    return round(rate * n, -1) / round(n, -1) if _cells(n, rate) else math.nan
+
+
+def _share(part: Any, name: str, rate: float) -> Any:
+    """Return a share or ratio with another value, and an interval about as wide: whole tens."""
+    unit, ends = CELL / round(part.n, -1), np.array([part.lower, part.upper])
+    down, up = (unit * np.ceil(np.abs(getattr(part, name) - ends) / unit)).tolist()
+    return part.model_copy(update={name: rate, "lower": max(0.0, rate - down), "upper": rate + up})
 
 
 def _without_few(counts: Mapping[str, int]) -> dict[str, int]:
@@ -151,8 +186,10 @@ def _names(one: Any, small: Levels) -> bool:
 
 
 def _cells(n: float, rate: float) -> bool:
-    """Tell whether a rate leaves at least ten people on both sides."""
-    return n >= CELL and (math.isnan(rate) or min(rate, 1 - rate) * n >= CELL)
+    """Tell whether a rate leaves at least ten people on both sides, also of rounded counts."""
+    hits = rate * n
+    cells = min(hits, n - hits) >= CELL and round(hits, -1) < round(n, -1)
+    return n >= CELL and (math.isnan(rate) or cells)
 
 
 def _measures(measures: Iterable[Measure], small: Levels) -> tuple[Measure, ...]:
@@ -166,13 +203,27 @@ def _measures(measures: Iterable[Measure], small: Levels) -> tuple[Measure, ...]
         for m in measures
         if m.group and not _cells(m.n, m.value if m.name.endswith("_rate") else math.nan)
     }
-    return tuple(m for m in measures if (m.attribute, m.group) not in hidden)
+    found = []
+    selected: dict[str, dict[str, float]] = {}
+    for m in measures:
+        if m.name == "selection_rate" and (m.attribute, m.group) not in hidden:
+            selected.setdefault(m.attribute, {})[m.group] = _rate(m.value, m.n)
+    for m in measures:
+        if (m.attribute, m.group) in hidden:
+            continue
+        if m.name.endswith("_rate") or m.name == "decisions_changed":
+            m = _share(m, "value", _rate(m.value, m.n))
+        elif m.name == "impact_ratio":
+            rates = selected.get(m.attribute, {})
+            m = _share(m, "value", rates.get(m.group, math.nan) / max(rates.values(), default=1.0))
+        found.append(m)
+    return tuple(found)
 
 
-def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPairsRecord:
+def _pairs(part: MatchedPairsRecord, small: Levels, data: DataRecord) -> MatchedPairsRecord:
     """Return matched pairs without people, and without tables that have a small cell.
 
-    Sums of sampling weights do not tell how many people they are of, so that they go too.
+    Folds and histograms go: many small sums tell each of their counts.
     """
     rows = [r for r in part.comparisons if r.people >= CELL and not _names(r, small)]
     directions = {way for row in rows for way in (row.direction, row.mirrored)}
@@ -180,34 +231,37 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
     def kept(found: Iterable[GroupPair]) -> tuple[GroupPair, ...]:
         return tuple(one for one in found if one.direction in directions)
 
-    folds = part.performance_folds
-    errors = zip(folds.get("weight", ()), folds.get("error", repeat(math.nan)), strict=False)
-    tells = weighted or not all(_cells(n, wrong / n if n else 0.0) for n, wrong in errors)
-    histograms = (h for h in part.changes if not any(0 < c < CELL for c in h.counts))
     return part.model_copy(
         update={
             # A record needs one comparison: where all are small, the first is kept without numbers.
-            "comparisons": tuple(map(_coarse, rows)) or (_emptied(part.comparisons[0], small),),
+            "comparisons": tuple(_coarse(row, data.protected) for row in rows)
+            or (_emptied(part.comparisons[0], small),),
             "people": (),
             "shown": kept(part.shown),
             "balance": kept(part.balance),
             "hidden_factor": kept(part.hidden_factor),
-            "changes": () if weighted else kept(histograms),
-            "performance_folds": {} if tells else folds,
-            "reads": tuple(use for use in part.reads if _cells(use.n, use.changed)),
+            "changes": (),
+            "performance_folds": {},
+            "reads": tuple(
+                _share(use, "changed", _rate(use.changed, use.n))
+                for use in part.reads
+                if _cells(use.n, use.changed)
+            ),
         }
     )
 
 
-def _coarse(row: RateComparison) -> RateComparison:
-    """Return a comparison without raw rates and folds that tell of a few."""
-    raw = ("actual", "raw_group", "raw_other") if row.measure == "decision" else ()
-    few = [name for name in raw if not _cells(row.people, getattr(row, name))]
-    few += [n for n in ("changed_up", "changed_down") if 0 < getattr(row, n) * row.people < CELL]
+def _coarse(row: RateComparison, protected: Mapping[str, Mapping[str, int]]) -> RateComparison:
+    """Return a comparison without raw rates, folds and p-values that tell of a few."""
+    few = [n for n in ("changed_up", "changed_down") if 0 < getattr(row, n) * row.people < CELL]
     few += ["events"] if row.events < CELL else []
-    folds = 0 if row.folds is None else len(row.folds.own_people)
-    kept = row.folds if row.people >= CELL * folds else None
-    return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": kept})
+    update: dict[str, Any] = dict.fromkeys(few, math.nan) | {"folds": None, "p_by_limit": ()}
+    if row.measure == "decision":
+        levels = protected.get(row.attribute, {})
+        n = {"raw_group": levels.get(row.group, 0), "raw_other": levels.get(row.other, 0)}
+        n["actual"] = row.people
+        update |= {name: _rate(getattr(row, name), count) for name, count in n.items()}
+    return row.model_copy(update=update)
 
 
 def _emptied(row: RateComparison, small: Levels) -> RateComparison:

@@ -26,7 +26,8 @@ IF_FULL = "Make room, and continue with --resume."
 PART = re.compile(r"(part|[0-9a-f]{16})-(\d{10})-(\d{10})\.done")
 HALF_WRITTEN = re.compile(r"\..+\.[0-9a-f]{32}")
 OURS = re.compile(f"{PART.pattern}|{HALF_WRITTEN.pattern}")
-FORMAT = "likewise.part 4"
+FORMAT = "likewise.part 5"
+"""Raised whenever sums change in shape or meaning: parts of another format are done again."""
 MOST_PART, MOST_IDENTITY = 2**32, 2**20
 """Bytes that are read of a part, and of an identity."""
 

@@ -130,12 +130,13 @@ class Improvement:
         n = self.found.record.data.n
         lines = [self.sentence, "", f"Given model, on {n:,} people: {self.found.sentence}"]
         if self.before is not None:
-            state = "shown" if self.as_accurate else "not shown"
+            state = "" if self.as_accurate else "not "
             n = self.before.record.data.n
             lines += [
                 f"\nOn {n:,} of them, who had no part in choosing (the judging people):\n",
                 f"{self.comparison}\n",
-                f"A loss below {100 * self.margin:g} points of accuracy is {state} (95 %).",
+                f"It is {state}shown that accuracy falls by less than {100 * self.margin:g} points "
+                "(95 %).",
             ]
         if self.tried:
             lines += ["", "  Weight of the average     ratio   accuracy   (on the choosing people)"]
