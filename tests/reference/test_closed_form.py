@@ -12,7 +12,7 @@ from likewise.models import as_model
 
 
 def closed_form(m0, c, time):
-    """Return the margin at a time, moving along free directions only (INFERENCE, section 2)."""
+    """Return the margin at a time, moving along free directions only."""
     k = m0 + np.exp(np.minimum(m0, 700)) - c * time
     with np.errstate(divide="ignore"):
         m = np.where(k > 1, np.log(wrightomega(np.maximum(k, 1.0))), k - wrightomega(k))
