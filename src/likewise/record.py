@@ -548,11 +548,12 @@ class ComparedPerson(GroupPair):
 
     def differing(self) -> list[tuple[str, Any, Any, Any]]:
         """Return the columns in which person and pair differ, those of the pair first."""
+        own, other = self.own_member, self.other_member
         rows = [
-            (name, value, self.own_member.get(name), self.other_member.get(name))
+            (name, value, own.get(name), other.get(name))
             for name, value in self.person.items()
+            if not value == own.get(name) == other.get(name)
         ]
-        rows = [row for row in rows if not row[1] == row[2] == row[3]]
         return sorted(rows, key=lambda row: row[2] == row[3])
 
 

@@ -16,7 +16,7 @@ from likewise.record import MatchedPairsRecord, RateComparison, SensitivityRecor
 from likewise.stats.decision import Assessment, assess, decide
 from likewise.verdict import Verdict
 
-LEFT_OUT, ADDED = "column left out", "column added"
+CHOSEN, LEFT_OUT, ADDED = "as chosen", "column left out", "column added"
 MOST_COLUMNS = 12
 """Columns of either kind that are tried."""
 
@@ -64,7 +64,8 @@ class ColumnChoice(Check):
     """The leading comparison of each attribute with one column more or fewer that may matter.
 
     Everything is matched, redrawn and corrected as for the verdict, on samples of the people and
-    of the reference sample. It describes: which columns may matter is for people to decide.
+    of the reference sample; so is the choice made. It describes: which columns may matter is for
+    people to decide.
     """
 
     name: ClassVar[str] = "column_choice"
@@ -95,18 +96,12 @@ class ColumnChoice(Check):
         choices, left_out = other_choices(method)
         found = []
         for row in leading_rows(verdict):
-            design, _, measure = method.located(row)
-            value, ends = row.ratio, row.interval
-            if method.rule(measure).kind == "difference":
-                value, ends = row.difference, row.difference_interval
-            lines = [("as chosen", "all of them", row.n, value, *ends, str(row.verdict))]
+            design, _, _ = method.located(row)
+            groups = {"attribute": row.attribute, "group": row.group, "other": row.other}
             for choice in choices:
                 sums = stats[": ".join(choice)].pairings[design.name]
                 again, value, ends = judged_again(method, row, sums)
-                decided = decide({0: again}).outcome
-                lines.append((*choice, again.compared.kept, value, *ends, decided))
-            groups = {"attribute": row.attribute, "group": row.group, "other": row.other}
-            for line in lines:
+                line = (*choice, again.compared.kept, value, *ends, decide({0: again}).outcome)
                 found.append(SensitivityRecord(**groups, **dict(zip(FIELDS, line, strict=True))))
         skipped = (f"other choices of {', '.join(left_out)}",) if left_out else ()
         return Finding({"sensitivity": tuple(found)}, skipped=skipped)
@@ -121,9 +116,9 @@ def leading_rows(verdict: Verdict) -> list[RateComparison]:
 def other_choices(
     method: BoundMatchedPairs,
 ) -> tuple[dict[tuple[str, str], tuple[str, ...]], list[str]]:
-    """Return other choices of columns that may matter, and the columns that are not tried.
+    """Return the choice made and, if there are any, other choices of columns that may matter.
 
-    All levels of one category come and go together.
+    Beside them are the columns that are not tried. All levels of one category come and go together.
     """
     keep, table = method.context.keep, method.pool.table
     protected = {part for name in method.context.groups for part in name.split("×")}
@@ -135,4 +130,5 @@ def other_choices(
             choices[LEFT_OUT, name] = rest
     for name, columns in other[:MOST_COLUMNS]:
         choices[ADDED, name] = (*keep, *columns)
+    choices = {(CHOSEN, "all of them"): tuple(keep), **choices} if choices else {}
     return choices, [name for some in (own, other) for name, _ in some[MOST_COLUMNS:]]

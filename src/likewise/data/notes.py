@@ -58,10 +58,9 @@ def left_out_notes(dropped: Mapping[str, int], whose: str = "") -> tuple[str, ..
 
 
 def _repeated_rows(survey: Survey) -> Iterator[str]:
-    count, n = survey.repeated, survey.n
-    told = survey.sample.id is not None or survey.sample.cluster is not None
-    if not told and count >= max(1, MIN_REPEATED * n):
-        about = "" if len(survey.sample) == n else "About "
+    sample, count, n = survey.sample, survey.repeated, survey.n
+    if sample.id is None and sample.cluster is None and count >= max(1, MIN_REPEATED * n):
+        about = "" if len(sample) == n else "About "
         yield (
             f"{about}{count:,} of {n:,} rows repeat another row in every column. If these are the "
             "same people, name what identifies them (--id) or groups them (--clusters)."

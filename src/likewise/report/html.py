@@ -204,8 +204,8 @@ def _sensitivity(record: Record, names: Names) -> Plot:
         rows.append(Row(SENSITIVITY.get(what, what), note=names.column(attribute), heading=True))
         for s in several:
             ends, column = (s.lower_bound, s.upper_bound), names.column(s.change)
-            cells = _estimate(s.estimate, ends), s.outcome.replace("_", " ")
-            rows.append(Row(column, s.estimate, ends, cells, "", s.outcome, s.outcome))
+            cells, n = (_estimate(s.estimate, ends), s.outcome.replace("_", " ")), f"{s.n:,} people"
+            rows.append(Row(column, s.estimate, ends, cells, n, s.outcome, s.outcome))
     part, log = record.matched_pairs, text.head(record)[2] == "ratio"
     marks = (1.0, record.delta) if log or part is None else (0.0, part.limit)
     return Plot("Sensitivity", ("Choice", "Estimate (bounds)", "Result"), rows, marks, log)

@@ -71,7 +71,7 @@ def summary(
     notes = list(dict.fromkeys((*record.notes, *record.data.notes)))
     shown, left = notes if verbose else notes[:NOTES], len(notes)
     room = most - (left > 0)  # for the count of notes that are not shown
-    for fact in [*_facts(record), *(("Note", note) for note in shown)]:
+    for fact in (*_facts(record), *zip(["Note"] * len(shown), shown, strict=True)):
         more = _fact(fact, width, None if verbose else 2)
         if verbose or len(lines) + len(more) <= room:
             lines, left = lines + more, left - (fact[0] == "Note")

@@ -227,26 +227,26 @@ def decide(rows: Mapping[Any, Assessment]) -> Decision:
     decided = {}
     for key, row in rows.items():
         outcome: Outcome = "inconclusive"
-        reason, growth, p = row.undecided, None, adjusted[key]
+        growth: Growth = math.inf, 1.0
+        reason, p = row.undecided, adjusted[key]
         if reason is None:
             outcome, reason = read_interval(row.inside, row.outside, row.events, p, row.rule.alpha)
             if reason == "events":
                 growth = _growth_to_events(row)
             elif reason is not None:
                 growth = growth_to_settle(row, len(rows))
-            if reason == "too_few" and growth is not None and growth[0] == math.inf:
+            if reason == "too_few" and growth[0] == math.inf:
                 reason = "events" if row.events < LEAST_EVENTS else "matching"
         elif reason == "people" and row.tested:  # enough to compare, and to settle it
             people, pool = growth_to_settle(row, len(rows))
             growth = max(people, LEAST_PEOPLE / row.tested[0].estimate.n), pool
-        people, pool = growth or (math.inf, 1.0)
         decided[key] = dataclasses.replace(
             row,
             adjusted_p=p,
             outcome=outcome,
             reason=reason,
-            people_needed=people * row.compared.people if growth else math.inf,
-            pool_times=pool,
+            people_needed=growth[0] * max(row.compared.people, 1),
+            pool_times=growth[1],
         )
     return Decision(overall([row.outcome for row in decided.values()]), decided)
 
