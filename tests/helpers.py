@@ -116,6 +116,14 @@ def run(*arguments: Any, **environment: Any) -> Result:
     return CliRunner().invoke(app, words, catch_exceptions=False, env=variables)
 
 
+def sentence(result: Result) -> str:
+    """Return the one line with which a command refused."""
+    assert result.exit_code == 2, result.output + result.stderr
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("Warning")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
 class Handler(BaseHTTPRequestHandler):
     """Hands rows to what its server is to do with them, and keeps every request."""
 

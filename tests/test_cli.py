@@ -1,8 +1,6 @@
 """The command line, as a user meets it: every bad input is one sentence and exit code 2."""
 
 import json
-import subprocess
-import sys
 
 import joblib
 import numpy as np
@@ -13,7 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from helpers import run
+from helpers import run, sentence
 from likewise.models import save_model
 
 ROLES = ["--label", "y", "--protected", "group"]
@@ -68,14 +66,9 @@ def read(path):
 
 
 def refused(result, *words):
-    """Check that a command ended with one sentence, exit code 2, and no traceback."""
-    assert result.exit_code == 2, result.output + result.stderr
-    assert "Traceback" not in result.output + result.stderr
-    text = " ".join(result.stderr.split())
-    for word in words:
-        assert word in text, f"{word!r} not in {text!r}"
-    lines = [line for line in result.stderr.splitlines() if line and not line.startswith("Warning")]
-    assert len(lines) == 1, lines
+    """Check that a command refused in one sentence, with these words."""
+    said = sentence(result)
+    assert [word for word in words if word not in said] == []
 
 
 def test_an_audit_writes_a_result_that_says_what_it_did_and_can_be_repeated(audit, tmp_path):
@@ -174,24 +167,11 @@ def test_bad_files_columns_and_values_are_named(audit, given, words):
     refused(audit(*flags, **{k: v for k, v in given.items() if k != "flags"}), *words.split())
 
 
-def test_a_bug_is_exit_code_4_and_says_so(audit, monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("boom")
-
-    monkeypatch.setattr("likewise._audit.bind", broken)
-    result = audit()
-    assert result.exit_code == 4
-    assert "boom" in result.stderr
-
-
 @pytest.mark.parametrize("words", [["audit"], ["audit", "--nonsense"], ["nonsense"]])
 def test_usage_errors_are_exit_code_2(words, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert run(*words).exit_code == 2
 
 
-def test_the_version_is_printed_by_the_module_too():
-    shown = subprocess.run(
-        [sys.executable, "-m", "likewise", "--version"], capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.startswith("likewise ")
+def test_the_version_is_printed():
+    assert run("--version").stdout.startswith("likewise ")

@@ -124,13 +124,3 @@ def test_the_area_is_that_of_a_cross_validated_column():
     assert predictive_area(table, ["code"], group) > 0.7
     assert predictive_area(table, ["name"], group) < 0.52
     assert predictive_area(table, ["left"], group) == pytest.approx(0.75, abs=0.02)
-
-
-def test_two_halves_of_a_proxy_share_it():
-    record, found = drivers(zone=0.7, car=0.7)
-    assert sum(d.share for d in record.drivers) == pytest.approx(1)
-    for name in ("zone", "car"):
-        low, high = found[name].interval
-        assert low < 0.5 < high
-        assert high - low < 0.3
-    assert abs(found["size"].share) < 0.01

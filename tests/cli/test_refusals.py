@@ -13,18 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from helpers import run
+from helpers import run, sentence
 from likewise.cli.init import _association
 from likewise.cli.options import mapping
 from likewise.models import save_model
-
-
-def sentence(result):
-    """Return the one line with which a command refused."""
-    assert result.exit_code == 2, result.output + result.stderr
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("Warning")]
-    assert len(lines) == 1, lines
-    return lines[0]
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,9 @@ def test_evidence_says_rates_first_then_the_ratio_then_the_limit():
         "with the marital-status and relationship of comparable people with sex = Male, 548. "
         "Difference 35.8 (95 % CI 28.2–43.4); limit 25."
     )
+    found = ("column added", "relationship", 30.0, (20.0, 50.0), "inconclusive")
+    tried = (samples.sensitivity(*found, **samples.SEX),)  # it could be the same
+    assert len(next_steps(samples.regression().model_copy(update={"sensitivity": tried}))) == 1
 
 
 def test_display_names_replace_values_and_columns_everywhere():

@@ -64,8 +64,7 @@ class ColumnChoice(Check):
     """The leading comparison of each attribute with one column more or fewer that may matter.
 
     Everything is matched, redrawn and corrected as for the verdict, on samples of the people and
-    of the reference sample; so is the choice made. It describes: which columns may matter is for
-    people to decide.
+    of the reference sample; so is the choice made. It describes: people decide what may matter.
     """
 
     name: ClassVar[str] = "column_choice"

@@ -112,22 +112,20 @@ def audit(
     where = executor(run or "threads")
     kept = store(where, list(written.values()), resume=resume)
     kept.check()
-    names = [str(path) for path in written.values()]
-    rows = written.pop("rows", None)
     record: Any = None
 
     def finish(result: Any) -> None:
         nonlocal record
         record = redacted(result.record) if redact else result.record
-        show(record, quiet=quiet, verbose=verbose, written=names)
-        _write(record, written)
+        show(record, quiet=quiet, verbose=verbose, written=list(map(str, written.values())))
+        _write(record, {kind: path for kind, path in written.items() if kind != "rows"})
 
     try:
         with progress_bar(quiet) as progress:
             run_audit(
                 executor=where,
                 store=kept,
-                outcomes=rows,
+                outcomes=written.get("rows"),
                 progress=progress,
                 command=options.typed_command(),
                 finish=finish,

@@ -47,12 +47,8 @@ def for_csv(value: Any) -> Any:
 def for_markdown(text: str) -> str:
     """Return text that Markdown shows as it is: no markup, no link, no mention, one line."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
-    plain = (
-        printable(on_one_line(cut))
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace("@", "@\u200b")
-    )
+    plain = printable(on_one_line(cut)).replace("&", "&amp;").replace("<", "&lt;")
+    plain = plain.replace("@", "@\u200b")
     return re.sub(r"([\\`*_\[\]#|~])", r"\\\1", plain).replace("://", ":\u200b//")
 
 

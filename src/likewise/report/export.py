@@ -115,10 +115,9 @@ def _lines(one: ComparedPerson) -> Iterator[tuple[str, str, Any, Any, Any]]:
     chances = one.probability, one.probability_own, one.probability_swapped
     yield f"probability of {one.outcome}", "decision", *chances
     yield f"mean rate of {one.outcome} over all pairs", "decision", None, one.own, one.swapped
-    for name, value in one.kept.items():
-        yield name, "may matter", value, one.own_member.get(name), one.other_member.get(name)
-    for name, value in one.person.items():
-        kind = "protected" if name == one.attribute else "remaining"
+    for name, value in (one.kept | one.person).items():
+        kind = "may matter" if name in one.kept else "remaining"
+        kind = "protected" if name == one.attribute else kind
         yield name, kind, value, one.own_member.get(name), one.other_member.get(name)
 
 
@@ -136,8 +135,8 @@ def to_markdown(record: Record) -> str:
     names = Names.from_record(record)
     title = ": ".join(filter(None, text.headline(record)))
     lines = [f"### {SIGNS[record.verdict]} {for_markdown(title)}", ""]
-    lines += [for_markdown(sentence(record))]
-    lines += ["", *(f"- Next: {for_markdown(step)}." for step in text.next_steps(record)[:2])]
+    lines += [for_markdown(sentence(record)), ""]
+    lines += (f"- Next: {for_markdown(step)}." for step in text.next_steps(record)[:2])
     lines += ["", "<details><summary>All comparisons</summary>", ""]
     lines += [f"| compared | {' | '.join(text.head(record))} |", "|---|--:|--:|--:|--:|---|"]
     rows = []

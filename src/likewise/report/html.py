@@ -25,9 +25,7 @@ TEMPLATES = importlib.resources.files("likewise.report") / "templates"
 MOST_ROWS = 24
 """Comparisons and groups that the page shows; the result file holds all."""
 MOST_COLUMNS = 8
-FILTERS = (
-    *("number", "percent", "points", "p_value", "interval", "limit", "shown", "sentence_case"),
-)
+FILTERS = ("number", "percent", "points", "p_value", "interval", "limit", "shown", "sentence_case")
 """Functions of `likewise.report.formats` that templates call, or write values by."""
 SENSITIVITY = {
     "as chosen": "As chosen",

@@ -64,10 +64,8 @@ LIMITS = (
 )
 LONGEST_IN_TABLES = 28
 """Characters of a group's name where two stand side by side."""
-MOST_ASKED = 1_000_000
-"""People beyond whom it is no use to ask for more."""
-LEAST_PEOPLE = 20
-"""People of a group without whom nothing is decided, as in `likewise.stats.decision`."""
+MOST_ASKED, LEAST_PEOPLE = 1_000_000, 20
+"""The most people that are asked for, and the fewest of a group that decide anything."""
 CHECK_MODEL = "check the model's threshold, and the columns, units and encoding that it gets"
 NOT_FAIR = "This does not show that the model is fair."
 UNITS = ("prediction", "loss")
@@ -358,9 +356,7 @@ def _settle(record: Record, part: MatchedPairsRecord) -> tuple[str, str]:
     kept, several = percent(row.n / max(row.people, 1)), len(part.comparisons)
     persons = "name the column of persons (--clusters), or other columns that may matter"
     unit = "set the largest acceptable difference, in the target's units: --set method.limit=500"
-    room = (
-        f"have at least 20 {few} in the data and in the reference sample (--pool), or merge groups"
-    )
+    room = f"have at least 20 {few} in data and reference sample (--pool), or merge groups"
     reasons = {
         "events": (f"{found}. Fewer than 10 people with {decision} are expected", more),
         "holm": (f"{found}, not after correction for {several} comparisons", more + fewer),
@@ -496,14 +492,16 @@ def _after_evidence(record: Record) -> Iterator[str]:
         what = "these decisions are" if scored else "the model is"
         yield f"review how {what} made, change it, and audit again"
     # Fewer people are asked than for the verdict: what could be the same does not count.
+    if row is None:
+        return
     found = [
         s.change
         for s in record.sensitivity
-        if (row is not None and s.attribute == row.attribute and s.what == "column added")
+        if (s.attribute, s.what) == (row.attribute, "column added")
         and s.outcome not in ("", "evidence")
-        and not s.lower_bound <= row.ratio <= s.upper_bound
+        and not s.lower_bound <= effect(row)[1] <= s.upper_bound
     ]
-    if row is not None and found:
+    if found:
         columns, attribute = names.columns(found, most=3, last="or"), names.column(row.attribute)
         yield (
             f"decide whether {columns} may matter: if so, the finding about {attribute} changes. "
