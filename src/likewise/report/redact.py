@@ -97,8 +97,12 @@ def redact(record: Record) -> Record:
             "data": data.model_copy(
                 update={
                     "features": tuple(dict.fromkeys(f.partition("=")[0] for f in data.features)),
-                    "classes": data.classes if _large(data.classes) else {},
-                    "protected": {name: table for name, table in tables.items() if _large(table)},
+                    "classes": data.classes
+                    if min(data.classes.values(), default=0) >= CELL
+                    else {},
+                    "protected": {
+                        a: t for a, t in tables.items() if min(t.values(), default=0) >= CELL
+                    },
                     "missing": _without_few(data.missing),
                     "dropped": _without_few(data.dropped),
                     "notes": (),
@@ -155,7 +159,7 @@ def _rate(rate: float, n: int) -> float:
 
 def _share(part: Any, name: str, rate: float) -> Any:
     """Return a share or ratio with another value, and an interval about as wide: whole tens."""
-    unit, ends = CELL / round(part.n, -1), np.array([part.lower, part.upper])
+    unit, ends = CELL / max(round(part.n, -1), CELL), np.array([part.lower, part.upper])
     down, up = (unit * np.ceil(np.abs(getattr(part, name) - ends) / unit)).tolist()
     return part.model_copy(update={name: rate, "lower": max(0.0, rate - down), "upper": rate + up})
 
@@ -167,10 +171,6 @@ def _without_few(counts: Mapping[str, int]) -> dict[str, int]:
 def _unnamed(texts: Mapping[str, str], named: re.Pattern[str]) -> dict[str, str]:
     """Return texts under their names, without those that name a small group."""
     return {key: text for key, text in texts.items() if not named.search(f"{key} {text}")}
-
-
-def _large(counts: Mapping[str, int]) -> bool:
-    return all(n >= CELL for n in counts.values())
 
 
 def _merged(levels: Mapping[str, int]) -> dict[str, int]:
@@ -203,20 +203,17 @@ def _measures(measures: Iterable[Measure], small: Levels) -> tuple[Measure, ...]
         for m in measures
         if m.group and not _cells(m.n, m.value if m.name.endswith("_rate") else math.nan)
     }
-    found = []
-    selected: dict[str, dict[str, float]] = {}
-    for m in measures:
-        if m.name == "selection_rate" and (m.attribute, m.group) not in hidden:
+    kept = [m for m in measures if (m.attribute, m.group) not in hidden]
+    found, selected = [], dict[str, dict[str, float]]()
+    for m in kept:
+        if m.name == "selection_rate":
             selected.setdefault(m.attribute, {})[m.group] = _rate(m.value, m.n)
-    for m in measures:
-        if (m.attribute, m.group) in hidden:
-            continue
-        if m.name.endswith("_rate") or m.name == "decisions_changed":
-            m = _share(m, "value", _rate(m.value, m.n))
-        elif m.name == "impact_ratio":
-            rates = selected.get(m.attribute, {})
-            m = _share(m, "value", rates.get(m.group, math.nan) / max(rates.values(), default=1.0))
-        found.append(m)
+    for m in kept:
+        rate, rates = _rate(m.value, m.n), selected.get(m.attribute, {})
+        if m.name == "impact_ratio":
+            rate = rates.get(m.group, math.nan) / max(rates.values(), default=1.0)
+        shown = m.name.endswith("_rate") or m.name in ("decisions_changed", "impact_ratio")
+        found.append(_share(m, "value", rate) if shown else m)
     return tuple(found)
 
 
