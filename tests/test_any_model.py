@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
-from helpers import run, serving
+from helpers import run
 from likewise.methods.metric_file import load_metric
 from likewise.models import save_model
 from likewise.outcomes import Outcomes
@@ -244,20 +244,6 @@ def test_many_classes_and_numbers_are_audited_by_every_method(task, method, part
     assert result.record.decided_by.test in expected
     for found in result.record.tests.values():
         assert (found.S_n, found.T_n) == (found.estimate, found.statistic)
-
-
-# At an address
-
-
-@pytest.mark.slow
-def test_a_model_at_an_address_gets_the_same_numbers(folder, estimators, in_memory, tmp_path):
-    def behave(handler, rows):
-        handler.answer(estimators["network"].predict_proba(np.array(rows)).tolist())
-
-    files = [folder / "people.csv", *ROLES, *PAIRS, "--pool", folder / "pool.csv"]
-    with serving(behave) as server:
-        record = audited(tmp_path, server.url, *files)
-    assert rates(record) == rates(in_memory["network"])  # JSON keeps all digits
 
 
 # What goes wrong

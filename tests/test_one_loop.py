@@ -23,8 +23,7 @@ from likewise.data.source import Blocks
 from likewise.errors import InvalidSettings
 from likewise.methods import perturbation
 from likewise.settings import Settings
-from likewise.settings.choices import CHECKS, METHODS
-from outside import CityBlocks, Counted, MeanScores
+from outside import CityBlocks, MeanScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
@@ -314,15 +313,6 @@ def test_a_check_of_another_package_runs_for_every_method(files, fitted):
         settings = how(name).get("settings", Settings()).changed(checks=checks)
         found = audit(fitted, files["frame"], name, settings=settings, checks=None, trust=True)
         assert found.record.diagnostics["counted"] == 2 * N
-
-
-def test_a_class_registered_by_an_entry_point_is_known_by_its_name(files, fitted, monkeypatch):
-    for registry, cls in ((METHODS, MeanScores), (CHECKS, Counted)):
-        places = {**registry.places, cls.name: f"outside:{cls.__name__}"}
-        monkeypatch.setitem(registry.__dict__, "places", places)
-    found = audit(fitted, files["frame"], method="mean_scores", checks=["counted"]).record
-    assert found.settings.method.name == "mean_scores"
-    assert found.diagnostics["counted"] == N
 
 
 def test_code_outside_needs_trust_and_parameters_are_those_of_the_class(files, fitted):

@@ -88,7 +88,6 @@ def test_decoding_rounds_whole_numbers_and_takes_the_nearest_level():
         ({"age": [np.inf] * 4}, "Column 'age' has infinite values"),
         ({"age": "old"}, "Column 'age' holds text, but the encoder was fitted on numbers"),
         ({"job": 1}, "Column 'job' holds numbers, but the encoder was fitted on text"),
-        ({"smoker": "yes"}, "'smoker' holds text, but the encoder was fitted on true/false"),
     ],
 )
 def test_what_the_encoder_does_not_know_is_refused(change, words):
@@ -101,7 +100,6 @@ def test_what_the_encoder_does_not_know_is_refused(change, words):
     [
         ({"rate": np.inf}, {}, "infinite"),
         ({"rate": [1e308, -1e308] * 2}, {}, "'rate' has numbers too large or small"),
-        ({"rate": [1e-320, -1e-320] * 2}, {}, "'rate' has numbers too large or small"),
         ({"day": pd.Timedelta(days=1)}, {}, "holds values of type duration"),
         ({}, {"indicator": {"sex": "f"}}, "no column 'sex', named as an input to be encoded"),
         ({}, {"inputs": []}, "no input column"),

@@ -142,14 +142,6 @@ def test_data_that_change_after_the_survey_are_refused(table, tmp_path, column, 
     assert len(list(blocks.read(range(2, 3)))) == 1
 
 
-def test_rows_cut_otherwise_after_the_survey_are_refused(table, tmp_path):
-    folder = write(tmp_path / "data", table, [], 3000)
-    source = as_source(folder, **ROLES)
-    pq.write_table(table.slice(0, 8000), f"{folder}/part-0.parquet", row_group_size=3000)
-    with pytest.raises(InvalidData, match="changed while it was audited"):
-        everyone(source, 2048)
-
-
 def test_arrays_are_the_same_people_as_a_table_of_them(rng):
     x, y, g = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000), rng.integers(0, 2, 3000)
     arrays = AuditData.from_arrays(x, y, {"g": g}, features=("a", "b"))

@@ -48,8 +48,6 @@ FUNCTIONS = {
     "too few rows": (lambda x: x[:5, 0] * 0, r"shape \(5, 1\) for 40 rows"),
     "not-a-number": (lambda x: np.full(len(x), np.nan), "NaN or .* 40 of 40 .*drop_missing"),
     "imaginary": (lambda x: np.full(len(x), 0.5 + 1j), "no array of numbers"),
-    "digits": (lambda x: np.full(len(x), "0.5"), "no array of numbers"),
-    "words": (lambda x: ["yes"] * len(x), "no array of numbers"),
     "an error": (lambda x: x[:, 0, 0], "cannot be run on rows of 4 features: IndexError"),
     "one number": (lambda x: 7.0, r"shape \(\) for 40 rows"),
     "no probabilities": (lambda x: x[:, 0], "said to be probabilities"),
@@ -59,20 +57,16 @@ FUNCTIONS = {
 TENSORS = {
     "a tuple": (lambda x: (1, x), "returns a tuple"),
     "too few rows of tensors": (lambda x: x[:3], r"shape \(3, 4\) for 40 rows"),
-    "another dimension": (lambda x: x.unsqueeze(2), "one row a person"),
     "no columns": (lambda x: x[:, :0], "one row a person"),
     "logarithms": (lambda x: x.log(), "NaN or infinite numbers for .* of 40 rows"),
     "detached": (lambda x: x[:, :2].detach(), "no gradient"),
     "another width": (lambda x: x @ torch.zeros(3, 2, dtype=x.dtype), "rows of 4 features"),
-    "an error with tensors": (lambda x: 1 / 0, "ZeroDivisionError"),
 }
 MIXING = {
     "batch statistics": lambda h: F.batch_norm(h, None, None, training=True),
     "softmax over people": lambda h: h.softmax(dim=0),
-    "centred": lambda h: h - h.mean(dim=0),
     "running sum": lambda h: h.cumsum(dim=0),
     "sorted": lambda h: h.sort(dim=0).values,
-    "first row added": lambda h: h + h[:1],
     "ranked": lambda h: h.argsort(dim=0).argsort(dim=0).double() + 0 * h,
 }
 RANDOM = {
@@ -95,7 +89,6 @@ CASES = {
     ),
     "no values yet": (lambda: nn.LazyLinear(2), "no values yet", {}),
     "a number": (lambda: 3, "A int is not a model", {}),
-    "weights": (lambda: {"weights": 1}, "A dict is not a model", {}),
     "a class": (lambda: nn.Linear, "is a class, not a model. Give an instance", {}),
     "a scaler": (lambda: StandardScaler().fit(X), "StandardScaler predicts nothing", {}),
     **{

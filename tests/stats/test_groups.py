@@ -168,14 +168,6 @@ def test_rates_are_fairlearns(rng, weighted):
     assert ours["sex", "Female", "impact_ratio"].value == pytest.approx(impact, rel=1e-12)
 
 
-def test_groups_without_deserving_people_have_no_such_rate():
-    y, sex = np.array([0, 0, 0, 1, 0, 1] * 10), np.array(["a", "a", "a", "b", "b", "b"] * 10)
-    found = by_name(group_metrics(Tally.of(decided(y, y, {"t": sex}))))
-    nobody = found["t", "a", "true_positive_rate"]
-    assert math.isnan(nobody.value)
-    assert (nobody.lower, nobody.upper, nobody.n) == (0, 1, 0)
-
-
 def test_bad_input_is_a_sentence(rng):
     with pytest.raises(InvalidSample, match="regression"):
         group_metrics(Tally.of(people(rng, about={"task": "regression"})))

@@ -32,11 +32,11 @@ COUNTS = {
     *("people_needed", "pool_needed", "counts", "events"),
 }
 """Names of numbers of people, or of tables of them."""
-ERRORS = "error_rate_ratio"
-"""The test whose numbers are made of the counts of a table alone."""
+FROM_COUNTS = {"error_rate_ratio", "impact_ratio"}
+"""Names of a test and of measures that are made of a few counts alone."""
 TABLE = {"both", "newly_wrong", "newly_right", "neither"}
-"""Its cells: errors before and after a perturbation."""
-ERROR_RATES = ("error_rate_before", "error_rate_after")
+"""Cells of that test: errors before and after a perturbation."""
+SHARES, ERROR_RATES = ("_rate", "decisions_changed"), ("error_rate_before", "error_rate_after")
 CHOSEN = {"delta", "alpha", "limit", "threshold", "cap", "parameters", "edges", "seconds"}
 """Numbers that say nothing about the people."""
 COUNTED = re.compile(r"\b\d[\d,]*(?=( of [\d,]+)? (people|rows|pairs|clusters)\b)")
@@ -97,8 +97,12 @@ def redact(record: Record) -> Record:
             "data": data.model_copy(
                 update={
                     "features": tuple(dict.fromkeys(f.partition("=")[0] for f in data.features)),
-                    "classes": data.classes if _large(data.classes) else {},
-                    "protected": {name: table for name, table in tables.items() if _large(table)},
+                    "classes": data.classes
+                    if min(data.classes.values(), default=0) >= CELL
+                    else {},
+                    "protected": {
+                        a: t for a, t in tables.items() if min(t.values(), default=0) >= CELL
+                    },
                     "missing": _without_few(data.missing),
                     "dropped": _without_few(data.dropped),
                     "notes": (),
@@ -106,7 +110,7 @@ def redact(record: Record) -> Record:
             ),
         }
     )
-    digits = 2 if by is not None and by.test == ERRORS else 3
+    digits = 2 if by is not None and by.test in FROM_COUNTS else 3
     values = _rounded(hidden.model_dump(exclude={"settings"}), digits=digits)
     rounded = Record.model_validate(values | {"settings": settings})
     return rounded.model_copy(update={"sentence": sentence(rounded)})
@@ -128,7 +132,7 @@ def _rounded(value: Any, name: str = "", digits: int = 3) -> Any:
     if name in CHOSEN:
         return value
     if isinstance(value, dict):
-        digits = 2 if ERRORS in (name, value.get("test")) else digits
+        digits = 2 if FROM_COUNTS & {name, value.get("test"), value.get("name")} else digits
         return {k: _rounded(v, name if name in COUNTS else k, digits) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_rounded(inner, name, digits) for inner in value)
@@ -153,10 +157,11 @@ def _rate(rate: float, n: int) -> float:
     return round(rate * n, -1) / round(n, -1) if _cells(n, rate) else math.nan
 
 
-def _share(part: Any, name: str, rate: float) -> Any:
-    """Return a share or ratio with another value, and an interval about as wide: whole tens."""
-    unit, ends = CELL / round(part.n, -1), np.array([part.lower, part.upper])
-    down, up = (unit * np.ceil(np.abs(getattr(part, name) - ends) / unit)).tolist()
+def _share(part: Any, name: str) -> Any:
+    """Return a share of n people as one of counts in tens, with an interval as wide or wider."""
+    known, unit = getattr(part, name), CELL / max(round(part.n, -1), CELL)
+    rate, ends = _rate(known, part.n), np.array([part.lower, part.upper])
+    down, up = (unit * np.ceil(np.abs(known - ends) / unit)).tolist()
     return part.model_copy(update={name: rate, "lower": max(0.0, rate - down), "upper": rate + up})
 
 
@@ -167,10 +172,6 @@ def _without_few(counts: Mapping[str, int]) -> dict[str, int]:
 def _unnamed(texts: Mapping[str, str], named: re.Pattern[str]) -> dict[str, str]:
     """Return texts under their names, without those that name a small group."""
     return {key: text for key, text in texts.items() if not named.search(f"{key} {text}")}
-
-
-def _large(counts: Mapping[str, int]) -> bool:
-    return all(n >= CELL for n in counts.values())
 
 
 def _merged(levels: Mapping[str, int]) -> dict[str, int]:
@@ -203,21 +204,15 @@ def _measures(measures: Iterable[Measure], small: Levels) -> tuple[Measure, ...]
         for m in measures
         if m.group and not _cells(m.n, m.value if m.name.endswith("_rate") else math.nan)
     }
-    found = []
-    selected: dict[str, dict[str, float]] = {}
-    for m in measures:
-        if m.name == "selection_rate" and (m.attribute, m.group) not in hidden:
-            selected.setdefault(m.attribute, {})[m.group] = _rate(m.value, m.n)
-    for m in measures:
-        if (m.attribute, m.group) in hidden:
-            continue
-        if m.name.endswith("_rate") or m.name == "decisions_changed":
-            m = _share(m, "value", _rate(m.value, m.n))
-        elif m.name == "impact_ratio":
-            rates = selected.get(m.attribute, {})
-            m = _share(m, "value", rates.get(m.group, math.nan) / max(rates.values(), default=1.0))
-        found.append(m)
-    return tuple(found)
+    return tuple(
+        m.model_copy(update={"lower": math.nan, "upper": math.nan})
+        if m.name == "impact_ratio"
+        else _share(m, "value")
+        if m.name.endswith(SHARES)
+        else m
+        for m in measures
+        if (m.attribute, m.group) not in hidden
+    )
 
 
 def _pairs(part: MatchedPairsRecord, small: Levels, data: DataRecord) -> MatchedPairsRecord:
@@ -243,9 +238,7 @@ def _pairs(part: MatchedPairsRecord, small: Levels, data: DataRecord) -> Matched
             "changes": (),
             "performance_folds": {},
             "reads": tuple(
-                _share(use, "changed", _rate(use.changed, use.n))
-                for use in part.reads
-                if _cells(use.n, use.changed)
+                _share(use, "changed") for use in part.reads if _cells(use.n, use.changed)
             ),
         }
     )

@@ -280,13 +280,17 @@ def claim(record: Record) -> tuple[str, str]:
         return "", f"Do not use this result: {cause.rstrip('.')}.{action}"
     if part is None:
         return _of_perturbation(record)
-    reads = "".join(attributes_read(part, names))
+    reads = ""
+    for use in part.reads:
+        ends = f"({percent(use.lower)} to {percent(use.upper)})"
+        changes = f": changing it alone changes {percent(use.changed)} of decisions {ends}"
+        reads += f" The model reads {names.column(use.attribute)}{changes if use.n else ''}."
     if record.verdict == "evidence":
         found, said = _evidence(record, part)
         return found, said + reads
     if record.verdict == "inconclusive":
         return "Inconclusive", f"{_settle(record, part)[0]}." + reads
-    row, (_, value, ends) = part.leading, effect(part.leading)
+    row, (_, value, both) = part.leading, effect(part.leading)
     by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
     share, changed = row.changed_up + row.changed_down, ""
     if share == 0:
@@ -294,17 +298,9 @@ def claim(record: Record) -> tuple[str, str]:
     elif share > 0:
         changed = f" The decision differs in {percent(share)} of comparisons, by chance too; "
         changed += f"net of both directions, the rates differ by {points(row.difference)}."
-    largest = f"{arrows(row, names)}, {number(value)} (CI {interval(ends, '–')})"
+    largest = f"{arrows(row, names)}, {number(value)} (CI {interval(both, '–')})"
     said = f"No difference above {bound} on average, by {by}. Largest: {largest}.{changed} "
     return "", said + NOT_FAIR + reads
-
-
-def attributes_read(part: MatchedPairsRecord, names: Names) -> Iterator[str]:
-    """Say which protected columns the model reads, and what flipping each alone does."""
-    for use in part.reads:
-        ends = f"({percent(use.lower)} to {percent(use.upper)})"
-        changes = f": changing it alone changes {percent(use.changed)} of decisions {ends}"
-        yield f" The model reads {names.column(use.attribute)}{changes if use.n else ''}."
 
 
 def _evidence(record: Record, part: MatchedPairsRecord) -> tuple[str, str]:
