@@ -67,7 +67,6 @@ MIXING = {
     "softmax over people": lambda h: h.softmax(dim=0),
     "running sum": lambda h: h.cumsum(dim=0),
     "sorted": lambda h: h.sort(dim=0).values,
-    "ranked": lambda h: h.argsort(dim=0).argsort(dim=0).double() + 0 * h,
 }
 RANDOM = {
     "dropout left on": lambda h: F.dropout(h, 0.3, training=True),

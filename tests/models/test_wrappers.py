@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression, Perceptron, Ridge, RidgeCla
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
     FixedThresholdClassifier,
-    GridSearchCV,
     TunedThresholdClassifierCV,
 )
 from sklearn.pipeline import make_pipeline
@@ -70,9 +69,6 @@ WRAPPED = {
     # Of ten trees, many give just this probability.
     "fixed forest": FixedThresholdClassifier(
         whole(RandomForestClassifier(10, random_state=0)), threshold=0.7
-    ),
-    "fixed search": FixedThresholdClassifier(
-        GridSearchCV(whole(line()), {"logisticregression__C": [0.1, 1]}, cv=2), threshold=0.8
     ),
     "fixed score": FixedThresholdClassifier(whole(LinearSVC()), threshold=0.5),
     "LinearSVC": whole(LinearSVC()),
