@@ -112,7 +112,7 @@ def measured(quick: bool) -> Iterator[dict[str, Any]]:
         people = likewise.read(
             test, label="income", protected=["sex"], encoder=encoder, raw=encoder is None
         )
-        adapted, _ = adapt(model, people, traits=("sex",), encoded=False)
+        adapted, _ = adapt(model, people, attributes=("sex",), encoded=False)
         ask = table_model(adapted, people)
         theirs = timed(functools.partial(bare, composed))
         began = time.perf_counter()

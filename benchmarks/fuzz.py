@@ -113,7 +113,7 @@ class Kit:
     outcomes: Outcomes
 
     @classmethod
-    def of(cls, folder: Path) -> "Kit":
+    def made_in(cls, folder: Path) -> "Kit":
         """Make them."""
         from sklearn.linear_model import LogisticRegression
 
@@ -566,7 +566,7 @@ def targets(folder: Path, wanted: list[str] | None, native: int) -> dict[str, Ta
     """Return all targets, or those that are wanted; their files go into a folder."""
     found = native_targets(folder, native)
     if not wanted or not found.keys() >= set(wanted):
-        kit = Kit.of(folder)
+        kit = Kit.made_in(folder)
         found |= {**result_targets(kit), **table_targets(kit), **model_targets(kit)}
         found |= command_targets(kit)
     return {name: found[name] for name in wanted or found}

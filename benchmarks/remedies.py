@@ -44,7 +44,7 @@ def people(seed: int) -> Split:
     order = np.random.default_rng(seed).permutation(len(table))
     white = np.where(np.asarray(table["race"]) == "White", "White", "non-White")
     table = table.set_column(table.column_names.index("race"), "race", [white])
-    return Split.of(
+    return Split.from_table(
         f"Adult, seed {seed}",
         table,
         order[:TRAIN],
@@ -82,7 +82,7 @@ def frame(data: Any) -> pd.DataFrame:
 
 
 def measured(model: Any, split: Split) -> tuple[float, float, float]:
-    """Return balanced accuracy, and the consistency of decisions for spouses and for traits."""
+    """Return balanced accuracy, and the consistency of decisions for spouses and for attributes."""
     x, y = frame(split.test), split.test.y == ">50K"
     same = []
     for choices in (

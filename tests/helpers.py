@@ -99,14 +99,16 @@ def outcomes_of(
 
 def mean_of_ratios(ratio: Any, weight: Any = None, cluster: Any = None) -> Estimate:
     """Return the mean loss ratio of people with these weights and clusters."""
-    return Sample(Tally.of(outcomes_of(ratio, weight=weight, cluster=cluster))).estimate()
+    return Sample(
+        Tally.from_outcomes(outcomes_of(ratio, weight=weight, cluster=cluster))
+    ).estimate()
 
 
 def ratio_of_means(before: Any, after: Any, cluster: Any = None) -> Estimate:
     """Return the ratio of mean losses."""
     losses = {"before": before.astype(float), "after": after.astype(float)}
     outcomes = outcomes_of(**losses, cluster=cluster, about={"task": "regression"})
-    return Sample(Tally.of(outcomes)).estimate()
+    return Sample(Tally.from_outcomes(outcomes)).estimate()
 
 
 def run(*arguments: Any, **environment: Any) -> Result:

@@ -56,7 +56,7 @@ def people(table, encoder):
 
 def answers_of(model, people):
     """Return what a model that is no estimator says of the people of a table."""
-    return table_model(adapt(model, people, traits=("group",))[0], people)(people.table)
+    return table_model(adapt(model, people, attributes=("group",))[0], people)(people.table)
 
 
 KINDS = {
@@ -79,7 +79,7 @@ def test_a_model_is_fed_what_it_was_fitted_on(kind, fitted_on, table, encoder, p
     }[fitted_on]
     estimator = KINDS[kind]().fit(rows[0], train["y"])
     columns = COLUMNS if fitted_on == "arrays" else ()
-    model, about = adapt(estimator, people, traits=("group",), columns=columns)
+    model, about = adapt(estimator, people, attributes=("group",), columns=columns)
     assert (model.front.reading.form == "features") == (fitted_on == "features")
     wanted = estimator.predict_proba(rows[1])
     seen = as_seen(model, people)
@@ -100,7 +100,7 @@ def test_numbers_of_a_table_without_an_encoder_are_taken_by_name_or_by_position(
     backwards = COLUMNS[::-1]
     for given, names in ((train[backwards], backwards), (train[COLUMNS].to_numpy(), COLUMNS)):
         line = LogisticRegression(max_iter=5000).fit(given, train["y"])
-        seen = as_seen(adapt(line, people, traits=("group",))[0], people)
+        seen = as_seen(adapt(line, people, attributes=("group",))[0], people)
         assert seen.features == tuple(names)
         assert np.array_equal(seen.x, table[300:][names].to_numpy(dtype=float))
 
@@ -135,7 +135,7 @@ def test_a_pipeline_that_passes_gaps_on_to_trees_is_asked_whole(gappy, named, st
     model = make_pipeline(*steps, HistGradientBoostingClassifier(max_iter=8))
     model.fit(x[:300], gappy["y"][:300])
     people = read(gappy, raw=True)
-    adapted, _ = adapt(model, people, traits=("group",))
+    adapted, _ = adapt(model, people, attributes=("group",))
     assert adapted.front.reading.form == "frame"
     answers = table_model(adapted, people)(people.table)
     assert np.array_equal(answers, model.predict_proba(x[300:]))
@@ -168,7 +168,9 @@ def test_text_is_given_as_categories_where_a_function_takes_nothing_else(table):
     typed = frame[[*COLUMNS, "job"]].astype({"job": "category"})
     trees = lightgbm.LGBMClassifier(n_estimators=9, verbose=-1).fit(typed[:300], frame["y"][:300])
     people, smiths = read(frame, raw=True), (frame.job == "smith")[300:]
-    ask = table_model(adapt(lambda f: trees.predict_proba(f), people, traits=("group",))[0], people)
+    ask = table_model(
+        adapt(lambda f: trees.predict_proba(f), people, attributes=("group",))[0], people
+    )
     # Not all levels need be in the rows that are asked about.
     wanted = trees.predict_proba(typed[300:][smiths])
     assert np.array_equal(ask(people.table.filter(pa.array(smiths))), wanted)
@@ -191,6 +193,6 @@ def test_a_function_of_arrays_is_given_the_numbers_unless_it_answers_otherwise_t
         people = read(given, raw=True)
         assert np.array_equal(answers_of(score, people)[:, 0], wanted)
     with pytest.raises(InvalidModel, match=r"4 columns and, in another way, to an array of the 3"):
-        adapt(width, people, traits=("group",))
+        adapt(width, people, attributes=("group",))
     model, _ = adapt(width, people, columns=COLUMNS)
     assert table_model(model, people)(people.table)[0, 0] == 0.3

@@ -59,14 +59,14 @@ def test_groups_of_any_name_are_written_and_read_again(first, tmp_path, rng):
     names = hostile(500)[first : first + 100]
     levels = {f"g{k}" if k else "g": names[20 * k : 20 * k + 20] for k in range(5)}
     table, model = people(levels["g"], rng, n=600)
-    for trait in list(levels)[1:]:
-        own = rng.choice(np.array(levels[trait], dtype=object), 600)
-        table = table.append_column(trait, pa.array(own.tolist()))
+    for attribute in list(levels)[1:]:
+        own = rng.choice(np.array(levels[attribute], dtype=object), 600)
+        table = table.append_column(attribute, pa.array(own.tolist()))
     data = likewise.read(table, label="y", protected=list(levels))
     metric = likewise.metrics.ProjectionMetric(np.array([[1.0, 0.0]]), features=("x", "z"))
     result = likewise.audit(model, data, metric=metric, checks="core")
-    for trait, own in levels.items():
-        found = {row.group for row in result.record.groups if row.attribute == trait}
+    for attribute, own in levels.items():
+        found = {row.group for row in result.record.groups if row.attribute == attribute}
         assert found == set(map(printable_name, own))
     reported(result, tmp_path)
 

@@ -164,14 +164,14 @@ GROUPED: dict[str, Draw] = {
 @line
 def skewed_groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
     """Ask that the intervals of eight groups of 60 people with skewed ratios hold together."""
-    trait = np.repeat([f"group {k}" for k in range(8)], 60).astype(object)
+    attribute = np.repeat([f"group {k}" for k in range(8)], 60).astype(object)
     nobody = np.zeros(480, dtype=bool)
     for population, draw in GROUPED.items():
         seen = []
         for _ in range(effort.inversions):
             people = outcomes_of(1 + (DELTA - 1) * draw(rng, 480), nobody, nobody)
-            people = dataclasses.replace(people, groups={"trait": trait})
-            lines = by_group(Tally.of(people), Settings(delta=DELTA, alpha=ALPHA))
+            people = dataclasses.replace(people, groups={"attribute": attribute})
+            lines = by_group(Tally.from_outcomes(people), Settings(delta=DELTA, alpha=ALPHA))
             seen.append(
                 (any(g.rejected for g in lines), all(g.lower <= DELTA <= g.upper for g in lines))
             )
@@ -235,7 +235,9 @@ def flips(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         seen = []
         for _ in range(effort.inversions):
             people = draw(rng)
-            seen.append(group_metrics(Tally.of(people), alpha=ALPHA)["decisions_changed", "", ""])
+            seen.append(
+                group_metrics(Tally.from_outcomes(people), alpha=ALPHA)["decisions_changed", "", ""]
+            )
         yield Row(
             "share of changed decisions",
             f"{population}, {100 * share:g} %",

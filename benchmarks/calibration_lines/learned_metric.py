@@ -122,7 +122,7 @@ def one_sample(
     metric = sensitive_subspace(sample, controls=0)
     groups = groups_between(unit_hashes([sample]), metric.cuts)
     for model in models():
-        sums = RatioSums.of(model.ratios(x, y, metric.free), np.ones(len(x)))
+        sums = RatioSums.from_units(model.ratios(x, y, metric.free), np.ones(len(x)))
         estimate = ratio_of_sums(sums, len(x))
         kept = [groups != g for g in range(len(metric.refits))]
         replicates = [

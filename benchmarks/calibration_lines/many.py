@@ -129,7 +129,7 @@ def groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         together, alone = [], []
         for _ in range(effort.inversions):
             people = _people(1 + (DELTA - 1) * draw(rng, 1000), rng)
-            lines = by_group(Tally.of(people), Settings(delta=DELTA, alpha=ALPHA))
+            lines = by_group(Tally.from_outcomes(people), Settings(delta=DELTA, alpha=ALPHA))
             together.append(
                 (any(g.rejected for g in lines), all(g.lower <= DELTA <= g.upper for g in lines))
             )
@@ -144,13 +144,13 @@ def groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
 
 def _people(ratio: np.ndarray, rng: np.random.Generator) -> Outcomes:
     n, nobody = len(ratio), np.zeros(len(ratio), dtype=bool)
-    traits = {
+    attributes = {
         "sex": rng.choice(["F", "M"], n, p=[0.4, 0.6]).astype(object),
         "race": rng.choice(["A", "B", "W"], n, p=[0.05, 0.2, 0.75]).astype(object),
     }
     # As a regression with all losses before equal to one: the same means, and no error rates.
     about = {"task": "regression"}
-    return dataclasses.replace(outcomes_of(ratio, nobody, nobody), groups=traits, about=about)
+    return dataclasses.replace(outcomes_of(ratio, nobody, nobody), groups=attributes, about=about)
 
 
 def _within(group: GroupRecord) -> bool:

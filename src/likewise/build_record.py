@@ -17,7 +17,7 @@ from likewise.errors import LikewiseWarning
 from likewise.method import BoundMethod, Finding
 from likewise.record import DataRecord, ModelRecord, Record
 from likewise.report.text import sentence
-from likewise.stats.frame import TraitLevels
+from likewise.stats.frame import AttributeLevels
 from likewise.verdict import Verdict
 
 LIBRARIES = ("likewise", "numpy", "scipy", "scikit-learn", "torch")
@@ -111,7 +111,9 @@ def model_record(bound: Any) -> ModelRecord:
 def data_record(bound: Any) -> DataRecord:
     """Describe the people."""
     survey, people = bound.survey, bound.people
-    levels = {name: TraitLevels.of(counts) for name, counts in survey.traits.items()}
+    levels = {
+        name: AttributeLevels.from_counts(counts) for name, counts in survey.attributes.items()
+    }
     labels = survey.labels if bound.classes else {}
     return DataRecord(
         source=bound.source.name,

@@ -28,7 +28,7 @@ def adapt(
     given: Any,
     people: AuditData,
     *,
-    traits: Sequence[str] = (),
+    attributes: Sequence[str] = (),
     columns: Sequence[str] = (),
     encoded: bool = True,
     units: bool | str = False,
@@ -42,7 +42,7 @@ def adapt(
     `as_model` is told: the meaning of outputs, a threshold.
     """
     known, table = recognise(given, about.get("output")), people.table
-    reading = resolve_reading(known, people, columns, traits, about.get("output"))
+    reading = resolve_reading(known, people, columns, attributes, about.get("output"))
     if reading is not None and table is not None and people.encoder is None:
         if reading.form == "frame" and reading.scored is None and encoded:
             # Coordinates only: the model is given the columns.

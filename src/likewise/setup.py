@@ -111,7 +111,7 @@ class Setup:
         wrapped, about = adapt(
             self.opened,
             self.survey.sample,
-            traits=tuple(self.survey.traits),
+            attributes=tuple(self.survey.attributes),
             columns=settings.model.columns,
             encoded=features,
             units=units,

@@ -54,7 +54,7 @@ class Split:
     protected: tuple[str, ...]
 
     @classmethod
-    def of(
+    def from_table(
         cls,
         name: str,
         table: pa.Table,
@@ -168,7 +168,7 @@ def adult(seed: int = 0) -> Split:
     table = table.set_column(table.column_names.index("race"), "race", race)
     # The authors' own splits can be drawn only from NumPy's legacy generator.
     order = np.random.RandomState(seed).permutation(len(table))
-    return Split.of(
+    return Split.from_table(
         f"Adult (UCI), seed {seed}",
         table,
         order[:ADULT_TRAIN],
@@ -214,7 +214,7 @@ def compas(seed: int = 0) -> Split:
         random_state=seed,
         stratify=table["two_year_recid"].to_numpy(),
     )
-    return Split.of(
+    return Split.from_table(
         f"COMPAS (ProPublica), seed {seed}",
         table,
         train,

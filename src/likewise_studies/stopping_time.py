@@ -52,7 +52,7 @@ def run_path(
             for time in times
         ]
     paper = LossRatioTest(interval="paper")
-    found = [LossRatioTest().evidence(Tally.of(result.outcomes)) for result in results]
+    found = [LossRatioTest().evidence(Tally.from_outcomes(result.outcomes)) for result in results]
     level = 0.05 / len(found)
     band = [(0.0, np.inf) if e.bounds is None else e.bounds.interval(level) for e in found]
     certificate = results[-1].record.numerical_error

@@ -192,7 +192,7 @@ def train(model: Any, people: Split, seed: int) -> Any:
     """Return a fresh copy of ``model``, trained on the training people."""
     data, fresh = people.train, clone(model).set_params(random_state=seed)
     if "directions" in fresh.get_params():
-        # Learned with feature names, so that a trait which is itself an input is recognised.
+        # Learned with feature names, so that an attribute which is itself an input is recognised.
         metric = sensitive_subspace(data, C=1.0, groups=0, controls=0)
         fresh.set_params(directions=metric.directions)
     return fresh.fit(data.x, data.y, protected=dict(data.protected))
@@ -200,7 +200,7 @@ def train(model: Any, people: Split, seed: int) -> Any:
 
 def performance(outcomes: Outcomes, privileged: Mapping[str, str]) -> dict[str, float]:
     """Return accuracy, balanced accuracy and average odds differences before anybody is moved."""
-    rates = group_metrics(Tally.of(outcomes))
+    rates = group_metrics(Tally.from_outcomes(outcomes))
     odds = {}
     for name, attribute, group in rates:
         if name == "selection_rate" and group != (base := privileged[attribute]):

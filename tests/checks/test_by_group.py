@@ -43,7 +43,7 @@ def test_a_groups_value_is_that_of_the_audit_of_its_people(rng, weighted):
     if weighted:
         more = {"weight": rng.uniform(0.5, 3, 900), "cluster": rng.integers(0, 300, 900)}
     outcomes = people(rng, **more)
-    line = by_name(by_group(Tally.of(outcomes), Settings()))["sex: F"]
+    line = by_name(by_group(Tally.from_outcomes(outcomes), Settings()))["sex: F"]
     rows = outcomes.groups["sex"] == "F"
     own = {name: values[rows] for name, values in more.items()}
     expected = mean_of_ratios(outcomes.ratio[rows], **own)
@@ -56,17 +56,17 @@ def test_a_groups_value_is_that_of_the_audit_of_its_people(rng, weighted):
 
 
 def test_everybody_is_in_one_line_of_each_trait_the_missing_included(rng):
-    assert by_group(Tally.of(audited(np.ones(5), {})), Settings()) == ()
+    assert by_group(Tally.from_outcomes(audited(np.ones(5), {})), Settings()) == ()
     outcomes = people(rng)
-    lines = by_group(Tally.of(outcomes), Settings())
-    for trait in ("sex", "race"):
-        assert sum(line.n for line in lines if line.attribute == trait) == 900
+    lines = by_group(Tally.from_outcomes(outcomes), Settings())
+    for attribute in ("sex", "race"):
+        assert sum(line.n for line in lines if line.attribute == attribute) == 900
     gone = sum(value is None for value in outcomes.groups["race"])
     assert by_name(lines)["race: missing"].n == gone > 0
 
 
 def test_holm_runs_over_all_groups(rng):
-    lines = by_group(Tally.of(people(rng)), Settings(delta=1.3))
+    lines = by_group(Tally.from_outcomes(people(rng)), Settings(delta=1.3))
     rejected, adjusted, *_ = multipletests([line.p_value for line in lines], 0.05, method="holm")
     assert [line.p_adjusted for line in lines] == pytest.approx(adjusted.tolist())
     assert [line.rejected for line in lines] == rejected.tolist()
@@ -74,14 +74,14 @@ def test_holm_runs_over_all_groups(rng):
 
 
 def test_large_groups_take_the_normal_at_their_share_of_alpha(rng):
-    lines = by_group(Tally.of(people(rng)), Settings(decide={"interval": "paper"}))
+    lines = by_group(Tally.from_outcomes(people(rng)), Settings(decide={"interval": "paper"}))
     large = [line for line in lines if line.n >= 30]
     widths = [(line.upper - line.estimate) / line.std_error for line in large]
     assert widths == pytest.approx([norm.ppf(1 - 0.025 / len(lines))] * len(large))
 
 
 def test_small_groups_take_students_t_at_their_share_of_alpha(rng):
-    lines = by_group(Tally.of(people(rng)), Settings())
+    lines = by_group(Tally.from_outcomes(people(rng)), Settings())
     small = [line for line in lines if 2 < line.n < 30]
     assert small
     outcomes = people(np.random.default_rng(20210330))
@@ -101,7 +101,7 @@ def test_few_errors_are_flagged(rng):
     wrong = np.zeros(100, bool)
     wrong[[0, 1, 2, 3, 60, 61, 62, 63, 64]] = True
     outcomes = audited(1 + rng.exponential(0.2, 100), groups, (wrong, wrong))
-    lines = by_name(by_group(Tally.of(outcomes), Settings()))
+    lines = by_name(by_group(Tally.from_outcomes(outcomes), Settings()))
     assert lines["t: a"].small
     assert not lines["t: b"].small
 
@@ -114,7 +114,7 @@ def test_one_person_or_cluster_alone_is_shown_and_has_no_standard_error(rng, lon
     outcomes = audited(
         1 + rng.exponential(0.2, 60 + size), {"t": ["a"] * 60 + ["b"] * size}, **more
     )
-    lines = by_name(by_group(Tally.of(outcomes), Settings()))
+    lines = by_name(by_group(Tally.from_outcomes(outcomes), Settings()))
     line = lines["t: b"]
     assert (line.n, line.estimate) == (size, pytest.approx(outcomes.ratio[60:].mean()))
     assert math.isnan(line.std_error)
@@ -128,7 +128,7 @@ def test_an_undefined_ratio_spoils_its_own_groups_only(rng):
     at = int(np.flatnonzero(outcomes.groups["sex"] == "F")[0])
     losses[at] = np.nan
     lines = by_name(
-        by_group(Tally.of(dataclasses.replace(outcomes, loss_after=losses)), Settings())
+        by_group(Tally.from_outcomes(dataclasses.replace(outcomes, loss_after=losses)), Settings())
     )
     assert math.isnan(lines["sex: F"].estimate)
     assert lines["sex: F"].small
@@ -140,7 +140,7 @@ def test_an_undefined_ratio_spoils_its_own_groups_only(rng):
 def test_a_regression_has_ratios_of_mean_losses_and_no_errors(rng):
     outcomes = people(rng, about={"task": "regression"})
     outcomes = dataclasses.replace(outcomes, loss_before=rng.exponential(size=900) + 0.1)
-    line = by_name(by_group(Tally.of(outcomes), Settings()))["sex: M"]
+    line = by_name(by_group(Tally.from_outcomes(outcomes), Settings()))["sex: M"]
     own = outcomes.take(outcomes.groups["sex"] == "M")
     expected = ratio_of_means(own.loss_before, own.loss_after).value
     assert line.estimate == pytest.approx(expected, rel=1e-12)

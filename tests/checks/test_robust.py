@@ -30,7 +30,7 @@ def who():
 
 @pytest.fixture(scope="module")
 def metric(who):
-    reach = Ellipsoid.of(who.data.x @ FREE[:, None])
+    reach = Ellipsoid.from_sample(who.data.x @ FREE[:, None])
     return likewise.metrics.ProjectionMetric(FREE[None], reach=reach)
 
 
@@ -97,7 +97,7 @@ def test_a_logistic_model_has_the_value_that_can_be_computed_by_hand(who, metric
 def test_with_the_free_directions_alone_it_is_the_rise_to_the_worst_within_reach(who, metric):
     # Where everything is free there is nothing to buy, and the search finds what there is.
     free = likewise.metrics.ignoring(np.eye(4))
-    free = likewise.metrics.ProjectionMetric(free.free, reach=Ellipsoid.of(who.data.x))
+    free = likewise.metrics.ProjectionMetric(free.free, reach=Ellipsoid.from_sample(who.data.x))
     found = robust_value(who, free)
     bound = likewise.Reach().bind(who.model, free)
     before, after = (

@@ -92,8 +92,8 @@ def test_people_are_the_same_in_every_form(forms):
     for name, source in sources.items():
         assert source.n_rows == N
         found = surveys[name]
-        assert list(found.traits["age"]) == list(known.traits["age"])
-        for field in ("fingerprint", "labels", "traits", "gaps", "weights", "dropped"):
+        assert list(found.attributes["age"]) == list(known.attributes["age"])
+        for field in ("fingerprint", "labels", "attributes", "gaps", "weights", "dropped"):
             assert getattr(found, field) == getattr(known, field), name
         np.testing.assert_array_equal(found.sketch, known.sketch)
         assert_same_people(found.sample, known.sample)

@@ -100,8 +100,8 @@ def test_csv_says_missing_where_pandas_does(tmp_path):
     path = tmp_path / "missing.csv"
     markers = ["", "NA", "nan", "null", "None", "n/a", "<NA>", '""']
     path.write_text("t,a,y\n" + "".join(f"{m},1,0\n" for m in markers) + "x,1,1\n")
-    trait = read(path, label="y", protected="t").protected["t"]
-    assert trait.tolist() == [None] * len(markers) + ["x"]
+    attribute = read(path, label="y", protected="t").protected["t"]
+    assert attribute.tolist() == [None] * len(markers) + ["x"]
     assert pd.read_csv(path)["t"].isna().sum() == len(markers)
 
 
@@ -127,10 +127,10 @@ def test_traits_of_every_type_keep_their_missing_values():
             "y": [0, 1, 0],
         }
     )
-    traits = ["text", "flag", "whole", "real", "code", "nothing"]
-    data = read(frame, label="y", protected=traits)
+    attributes = ["text", "flag", "whole", "real", "code", "nothing"]
+    data = read(frame, label="y", protected=attributes)
     assert len(data) == 3
-    gone = [missing(data.protected[name]).sum() for name in traits]
+    gone = [missing(data.protected[name]).sum() for name in attributes]
     assert gone == [1, 1, 1, 2, 1, 3]
     assert data.protected["flag"].tolist() == [True, None, False]
     np.testing.assert_array_equal(data.protected["whole"], [1.0, np.nan, 2.0])

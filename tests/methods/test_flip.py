@@ -27,10 +27,10 @@ def people(rng, n=200):
     return AuditData.from_arrays(x, np.arange(n) % 2, protected, features=FEATURES)
 
 
-def flip_of(data, traits=None):
+def flip_of(data, attributes=None):
     """Learn the values that are swapped from people."""
     values = {name: tuple(np.unique(column)) for name, column in data.protected.items()}
-    return Flip(traits).learned(data, None, values)
+    return Flip(attributes).learned(data, None, values)
 
 
 def linear(w):
@@ -45,7 +45,7 @@ def moved_by(flips, model, data):
 def test_all_classes_of_all_traits_are_tried_and_the_worst_is_kept(rng):
     data = people(rng)
     flips = flip_of(data)
-    assert flips.traits == ("sex", "race")  # the model does not see faith
+    assert flips.attributes == ("sex", "race")  # the model does not see faith
     assert [len(values) for _, values in flips.values] == [2, 3]
     moved = moved_by(flips, linear([1.0, 2.0, -2.0, 1.5, 1.0]), data)
     # With label 1 a low score is bad: men of race -1; with label 0 women of race 1.

@@ -67,7 +67,7 @@ def test_a_trait_that_is_an_input_is_free_itself_and_regressed_on_the_rest(rng):
     data = AuditData.from_arrays(x, sex, {"sex": sex, "race": race}, features=names)
     metric = sensitive_subspace(data, C=1.0, groups=0, controls=2)
     line = LogisticRegression(tol=1e-12, solver="newton-cholesky")
-    regressed = [[0.0, 0.0, *line.fit(others, trait).coef_[0]] for trait in (sex, race)]
+    regressed = [[0.0, 0.0, *line.fit(others, attribute).coef_[0]] for attribute in (sex, race)]
     assert metric.free.shape == (4, 7)
     assert largest_angle(metric.free, [*np.eye(7)[:2], *regressed]) < 1e-4
     for control in metric.controls:
@@ -241,8 +241,8 @@ def test_a_control_is_the_metric_learned_from_permuted_attributes(kind, how):
     for b, control in enumerate(metric.controls):
         order = permutation(sample, np.random.default_rng([4, 2, b]))
         assert sorted(order) == list(range(300))
-        traits = {name: column[order] for name, column in data.protected.items()}
-        again = learn(AuditData.from_arrays(data.x, data.y, traits, weight=data.weight), **how)
+        attributes = {name: column[order] for name, column in data.protected.items()}
+        again = learn(AuditData.from_arrays(data.x, data.y, attributes, weight=data.weight), **how)
         assert largest_angle(control.free, again.free) < 1e-5
         assert control.reach.radius == pytest.approx(again.reach.radius, rel=1e-5)
 

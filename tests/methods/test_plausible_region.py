@@ -15,7 +15,7 @@ def people(rng):
 
 @pytest.fixture
 def reach(people):
-    return Ellipsoid.of(people)
+    return Ellipsoid.from_sample(people)
 
 
 def test_it_holds_just_its_share_of_the_sample(people, reach):
@@ -25,8 +25,8 @@ def test_it_holds_just_its_share_of_the_sample(people, reach):
 
 def test_weights_count_as_repeated_people(people, rng):
     times = rng.integers(0, 4, size=len(people))
-    weighted = Ellipsoid.of(people, times.astype(float))
-    repeated = Ellipsoid.of(np.repeat(people, times, axis=0))
+    weighted = Ellipsoid.from_sample(people, times.astype(float))
+    repeated = Ellipsoid.from_sample(np.repeat(people, times, axis=0))
     np.testing.assert_allclose(weighted.covariance, repeated.covariance)
     assert weighted.radius == pytest.approx(repeated.radius)
 
@@ -37,14 +37,14 @@ def test_it_does_not_depend_on_the_basis(seed):
     rng = np.random.default_rng(seed)
     people = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3))
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    there, here = Ellipsoid.of(people @ turn), Ellipsoid.of(people)
+    there, here = Ellipsoid.from_sample(people @ turn), Ellipsoid.from_sample(people)
     points = 3 * rng.normal(size=(50, 3))
     np.testing.assert_allclose(there.distance(points @ turn), here.distance(points))
 
 
 def test_nobody_moves_where_the_sample_does_not_vary(rng):
     people = np.column_stack([rng.normal(size=100), np.full(100, 2.0)])
-    reach = Ellipsoid.of(people)
+    reach = Ellipsoid.from_sample(people)
     assert reach.axes.shape == (1, 2)
     assert reach.axes[0, 1] == 0
 

@@ -41,7 +41,7 @@ def setting(d=8, k=2, n=300, seed=0):
     """People, labels, and a metric with k free directions and the reach of a sample."""
     metric = ignoring(normal(k, d, seed=seed + 1))
     sample = normal(500, d, seed=seed + 2) @ normal(d, d, seed=seed + 3)
-    reach = Ellipsoid.of(sample @ metric.free.T)
+    reach = Ellipsoid.from_sample(sample @ metric.free.T)
     x0 = normal(n, d, seed=seed + 4) @ normal(d, d, seed=seed + 3)
     y = np.arange(n) % 2
     return x0, y, ProjectionMetric(metric.free, reach=reach)
@@ -131,8 +131,8 @@ def test_a_row_does_not_depend_on_its_block(k, monkeypatch):
 
 def test_nothing_free_or_no_variation_moves_nobody():
     x0, y, metric = setting()
-    nothing = ProjectionMetric(metric.free[:0], reach=Ellipsoid.of(np.zeros((5, 0))))
-    flat = ProjectionMetric(metric.free, reach=Ellipsoid.of(np.ones((5, 2))))
+    nothing = ProjectionMetric(metric.free[:0], reach=Ellipsoid.from_sample(np.zeros((5, 0))))
+    flat = ProjectionMetric(metric.free, reach=Ellipsoid.from_sample(np.ones((5, 2))))
     for other in (nothing, flat):
         moved = Reach().bind(network(), other)(x0, y)
         assert np.array_equal(moved.x, x0)

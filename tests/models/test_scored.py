@@ -40,7 +40,7 @@ def scored():
 def test_a_column_of_decisions_is_looked_up_row_by_row(scored):
     _, frame, pool = scored
     data = likewise.read(frame, label="paid", protected=["group"], raw=True)
-    model, about = adapt(ScoredTable("approved"), data, traits=("group",))
+    model, about = adapt(ScoredTable("approved"), data, attributes=("group",))
     ask = table_model(model, data)
     assert (ask.columns, ask.model.card.classes) == (("approved",), ("no", "yes"))
     other = likewise.read(pool, label="paid", protected=["group"], raw=True)

@@ -82,7 +82,7 @@ def ready(estimator, label="y"):
     others = [name for name in ("y", "three", "wage") if name != label]
     frame = people()[N:].drop(columns=others)
     data = likewise.read(frame, label=label, protected=["sex"], raw=True)
-    return adapt(estimator, data, traits=("sex",))[0], data
+    return adapt(estimator, data, attributes=("sex",))[0], data
 
 
 @pytest.mark.parametrize("name", WRAPPED)

@@ -154,7 +154,7 @@ def of_plain_network(frame):
 def test_every_form_of_a_network_gives_the_same_numbers(kind, frame, of_plain_network, tmp_path):
     given = ZOO[kind](tmp_path)
     people = likewise.read(frame, label="y", protected=["group"])
-    model, _ = adapt(given, people, traits=("group",))
+    model, _ = adapt(given, people, attributes=("group",))
     near = 1e-6 if kind.endswith(COARSE) else 1e-12
     wanted = softmax(arrays(people.x), axis=1)
     ask = table_model(model, people)
@@ -249,7 +249,7 @@ def booster(name, frame):
 def test_boosters_that_are_no_estimators_are_read_as_their_files_are(name, frame):
     made, wanted = booster(name, frame)
     people = likewise.read(frame, label="y", protected=["group"])
-    model, _ = adapt(made, people, traits=("group",))
+    model, _ = adapt(made, people, attributes=("group",))
     ask = table_model(model, people)
     assert ask.columns == tuple(COLUMNS)
     np.testing.assert_allclose(ask(people.table)[:, -1], wanted, atol=1e-6)

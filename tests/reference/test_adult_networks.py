@@ -91,7 +91,7 @@ def test_the_default_flow_is_within_a_tenth_of_a_standard_error(fixture, people)
 
 @pytest.fixture(scope="module")
 def bounded(fixture, split):
-    reach = Ellipsoid.of(split.train.x @ fixture["basis"].T)
+    reach = Ellipsoid.from_sample(split.train.x @ fixture["basis"].T)
     return ProjectionMetric(fixture["basis"], reach=reach)
 
 

@@ -94,7 +94,9 @@ def test_few_weighted_errors_certify_nothing(rng):
         rank, weight = rng.random(200), rng.lognormal(0, 0.7, size=200)
         before, after = rank < 0.02, rank < 0.025
         if before.any():
-            alone += fieller(RatioSums.of(after * weight, before * weight)).p_value(1.25) > 0.95
+            alone += (
+                fieller(RatioSums.from_units(after * weight, before * weight)).p_value(1.25) > 0.95
+            )
         people = outcomes_of(wrong_before=before, wrong_after=after, weight=weight)
         ours += ErrorRateRatioTest().evidence_of(people).bounds.upper_bound(0.05) <= 1.25
     assert alone > 0.25 * runs

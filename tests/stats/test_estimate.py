@@ -121,12 +121,14 @@ def test_a_clustered_ratio_of_means_agrees_with_least_squares_through_the_origin
     assert estimate.value == pytest.approx(fit.params[0], rel=1e-12)
     assert estimate.linear_error == pytest.approx(fit.bse[0], rel=1e-12)
     assert estimate.linear_error < estimate.std_error < 1.02 * estimate.linear_error
-    sums = RatioSums.of(*(np.bincount(cluster, weights=loss) for loss in (after, before)))
+    sums = RatioSums.from_units(*(np.bincount(cluster, weights=loss) for loss in (after, before)))
     assert ratio_of_sums(sums, 300).std_error == pytest.approx(fit.bse[0], rel=1e-10)
 
 
 def test_design_effects_say_what_weights_and_clusters_cost(rng):
-    weighted = Sample(Tally.of(outcomes_of(np.ones(4), weight=np.array([1.0, 1.0, 2.0, 4.0]))))
+    weighted = Sample(
+        Tally.from_outcomes(outcomes_of(np.ones(4), weight=np.array([1.0, 1.0, 2.0, 4.0])))
+    )
     assert weighted.effective_n == pytest.approx(64 / 22)
     assert "design effect 1.38" in weighted.notes[0]  # 4 × 22 / 64
     # Everybody twice, in clusters of two: twice the variance.

@@ -110,7 +110,7 @@ def moved(y, before, after, **extra):
 def test_changed_decisions_have_wilsons_interval():
     y = np.zeros(100, dtype=int)
     before, after = np.repeat([0, 1], [80, 20]), np.repeat([0, 1, 0, 1], [70, 10, 5, 15])
-    found = group_metrics(Tally.of(moved(y, before, after)), alpha=0.1)
+    found = group_metrics(Tally.from_outcomes(moved(y, before, after)), alpha=0.1)
     got = found["decisions_changed", "", ""]
     expected = proportion_confint(15, 100, alpha=0.1, method="wilson")
     assert (got.value, got.n) == (0.15, 100)
@@ -123,7 +123,7 @@ def decided(y, decision, groups, **extra):
 
 
 def people(rng, n=2000, **extra):
-    """People of two traits; some decisions depend on sex, and some races are missing."""
+    """People of two attributes; some decisions depend on sex, and some races are missing."""
     sex = rng.choice(["Female", "Male"], n, p=[0.4, 0.6])
     race = rng.choice(["Black", "White", "Other"], n, p=[0.2, 0.7, 0.1]).astype(object)
     race[rng.random(n) < 0.05] = None
@@ -145,7 +145,7 @@ def test_rates_are_fairlearns(rng, weighted):
     weight = rng.uniform(0.2, 3, 2000) if weighted else None
     outcomes = people(rng, weight=weight)
     y, decision, sex = outcomes.y, outcomes.decision_before, outcomes.groups["sex"]
-    ours = by_name(group_metrics(Tally.of(outcomes)))
+    ours = by_name(group_metrics(Tally.from_outcomes(outcomes)))
     measures = {
         "selection_rate": fairlearn.selection_rate,
         "true_positive_rate": fairlearn.true_positive_rate,
@@ -170,4 +170,4 @@ def test_rates_are_fairlearns(rng, weighted):
 
 def test_bad_input_is_a_sentence(rng):
     with pytest.raises(InvalidSample, match="regression"):
-        group_metrics(Tally.of(people(rng, about={"task": "regression"})))
+        group_metrics(Tally.from_outcomes(people(rng, about={"task": "regression"})))

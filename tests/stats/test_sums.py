@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from likewise.stats.estimate import ratio_of_sums
-from likewise.stats.frame import TraitLevels
+from likewise.stats.frame import AttributeLevels
 from likewise.stats.sums import QuantileSketch, RatioSums
 
 
@@ -25,7 +25,7 @@ def test_merged_blocks_give_the_estimate_of_all_rows(seed, weighted, offset):
     cuts = np.unique(rng.integers(1, n, size=rng.integers(1, 9)))
     parts = np.split(rng.permutation(n), cuts)
     merged = functools.reduce(
-        operator.add, (RatioSums.of((ratio * weight)[rows], weight[rows]) for rows in parts)
+        operator.add, (RatioSums.from_units((ratio * weight)[rows], weight[rows]) for rows in parts)
     )
     estimate = ratio_of_sums(merged, n)
     mean = np.average(ratio, weights=weight)
@@ -41,7 +41,9 @@ def test_merged_blocks_give_the_estimate_of_all_rows(seed, weighted, offset):
 )
 @hypothesis.settings(max_examples=40)
 def test_quantiles_of_the_sketch_are_within_one_per_cent(values, share):
-    sketch = QuantileSketch.of(np.array(values[::2])) + QuantileSketch.of(np.array(values[1::2]))
+    sketch = QuantileSketch.from_values(np.array(values[::2])) + QuantileSketch.from_values(
+        np.array(values[1::2])
+    )
     assert sketch.n == len(values)
     ordered = np.sort(values)
     place = share * (len(values) - 1)
@@ -53,7 +55,7 @@ def test_quantiles_of_the_sketch_are_within_one_per_cent(values, share):
 
 def test_a_histogram_of_the_sketch_counts_everyone(rng):
     values = rng.lognormal(0.2, 1.0, 5000)
-    edges, counts = QuantileSketch.of(values).histogram(40)
+    edges, counts = QuantileSketch.from_values(values).histogram(40)
     assert counts.sum() == 5000
     exact, _ = np.histogram(values, edges * np.r_[1 - 1e-12, np.ones(39), 1 + 1e-12])
     # Bins are 20 % wide, and nobody is more than 1 % from where they are counted.
@@ -71,9 +73,9 @@ def test_a_histogram_of_the_sketch_counts_everyone(rng):
 )
 @hypothesis.settings(max_examples=40)
 def test_codes_of_names_are_those_of_values(values):
-    levels = TraitLevels.of({value: values.count(value) for value in values})
+    levels = AttributeLevels.from_counts({value: values.count(value) for value in values})
     names = np.array([levels.names[levels.code[value]] for value in values], dtype=object)
-    again = TraitLevels.of(Counter(names.tolist()))
+    again = AttributeLevels.from_counts(Counter(names.tolist()))
     codes = levels.codes(np.array(values, dtype=object))
     assert [levels.names[code] for code in codes] == names.tolist()
     assert levels.codes(np.array([None], dtype=object)).tolist() == [-1]

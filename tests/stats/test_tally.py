@@ -15,14 +15,14 @@ from likewise.errors import InvalidSample
 from likewise.methods.decide import by_group
 from likewise.settings import Settings
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
-from likewise.stats.frame import Frame, TraitLevels
+from likewise.stats.frame import AttributeLevels, Frame
 from likewise.stats.groups import group_metrics
 from likewise.stats.loss_ratio import LossRatioTest, MeanLossRatioTest
 from likewise.stats.tally import Tally, groups_of
 
 
 def people(seed, *, n=None, weighted=False, clustered=False, regression=False, classes=2):
-    """Outcomes with everything: groups, missing traits, weights, clusters."""
+    """Outcomes with everything: groups, missing attributes, weights, clusters."""
     rng = np.random.default_rng(seed)
     n = n or int(rng.integers(40, 400))
     before = rng.exponential(size=n) + 0.05
@@ -52,7 +52,7 @@ def in_blocks(outcomes, frame, seed):
     rng = np.random.default_rng(seed)
     cuts = np.unique(rng.integers(1, len(outcomes), size=rng.integers(1, 9)))
     rows = rng.permutation(len(outcomes)) if rng.random() < 0.5 else np.arange(len(outcomes))
-    tallies = [Tally.of(outcomes.take(part), frame) for part in np.split(rows, cuts)]
+    tallies = [Tally.from_outcomes(outcomes.take(part), frame) for part in np.split(rows, cuts)]
     rng.shuffle(tallies)
     while len(tallies) > 1:
         at = int(rng.integers(len(tallies) - 1))
@@ -92,8 +92,8 @@ def test_any_cut_order_and_grouping_say_the_same(seed, weighted, clustered, regr
     outcomes = people(
         seed, weighted=weighted, clustered=clustered, regression=regression, classes=classes
     )
-    frame = Frame.of(outcomes)
-    whole, merged = Tally.of(outcomes, frame), in_blocks(outcomes, frame, seed)
+    frame = Frame.from_outcomes(outcomes)
+    whole, merged = Tally.from_outcomes(outcomes, frame), in_blocks(outcomes, frame, seed)
     tests = [LossRatioTest(), LossRatioTest(interval="paper"), ErrorRateRatioTest()]
     if regression:
         tests = [MeanLossRatioTest(), MeanLossRatioTest(interval="paper")]
@@ -136,10 +136,10 @@ def test_a_spread_that_rounding_explains_is_no_evidence(interval, spread):
 def counts(**groups):
     columns = {name: np.array(values, dtype=object) for name, values in groups.items()}
     some = next(iter(groups.values()))
-    tally = Tally.of(outcomes_of(np.ones(len(some)), groups=columns))
+    tally = Tally.from_outcomes(outcomes_of(np.ones(len(some)), groups=columns))
     found = groups_of(tally.cells.kinds, tally.frame)
     count = tally.cells.sums[:, 0]
-    return {f"{g.trait}: {g.name}": int(count[g.members].sum()) for g in found}
+    return {f"{g.attribute}: {g.name}": int(count[g.members].sum()) for g in found}
 
 
 def test_numbers_with_few_levels_stay_and_stand_in_their_order():
@@ -156,7 +156,7 @@ def test_of_many_names_the_rarest_are_pooled():
 
 def as_levels(column):
     """Return the level of everyone in a column, None where it is missing."""
-    levels = TraitLevels.of(Counter(column[~missing(column)].tolist()))
+    levels = AttributeLevels.from_counts(Counter(column[~missing(column)].tolist()))
     return np.array([*levels.names, None], dtype=object)[levels.codes(column)]
 
 

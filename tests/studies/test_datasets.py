@@ -67,9 +67,9 @@ def test_compas_has_the_published_numbers_of_rows(compas):
     share = compas_table()["two_year_recid"].to_numpy().mean()
     assert abs(compas.train.y.sum() - share * 4222) <= 0.5
     assert (read_compas(1).test.row != compas.test.row).any()
-    x, traits = compas.test.x, compas.test.protected
-    np.testing.assert_array_equal(x[:, 0] == 1, traits["sex"] == "Female")
-    np.testing.assert_array_equal(x[:, 1] == 1, traits["race"] == "Caucasian")
+    x, attributes = compas.test.x, compas.test.protected
+    np.testing.assert_array_equal(x[:, 0] == 1, attributes["sex"] == "Female")
+    np.testing.assert_array_equal(x[:, 1] == 1, attributes["race"] == "Caucasian")
 
 
 def test_the_cache_holds_no_names_and_no_birth_dates(compas):

@@ -25,11 +25,11 @@ def attack_on(network, directions, **changes):
 
 
 def sample(rng, n=2000, noise=1.0):
-    trait = rng.integers(0, 2, n)
+    attribute = rng.integers(0, 2, n)
     x = rng.normal(size=(n, 6))
-    x[:, 0] += 2 * trait
+    x[:, 0] += 2 * attribute
     y = (x[:, 0] + x[:, 1] + noise * rng.normal(size=n) > 1).astype(int)
-    return x, y, trait
+    return x, y, attribute
 
 
 @pytest.fixture
@@ -123,13 +123,15 @@ def test_the_mixture_is_the_weighted_mean_of_its_members_to_the_last_digits(rng)
 
 
 def test_rates_differ_less_between_groups_than_without_the_constraint(rng):
-    x, y, trait = sample(rng)
+    x, y, attribute = sample(rng)
 
     def odds_gap(model):
-        rates = [[model.predict(x[(y == c) & (trait == g)]).mean() for g in (0, 1)] for c in (0, 1)]
+        rates = [
+            [model.predict(x[(y == c) & (attribute == g)]).mean() for g in (0, 1)] for c in (0, 1)
+        ]
         return np.ptp(rates, axis=1).max()
 
-    fair = ReductionsClassifier(difference_bound=0.03).fit(x, y, protected={"trait": trait})
+    fair = ReductionsClassifier(difference_bound=0.03).fit(x, y, protected={"attribute": attribute})
     with pytest.warns(LikewiseWarning):
         plain = ReductionsClassifier().fit(x, y)
     assert odds_gap(plain) > 0.2
@@ -138,17 +140,17 @@ def test_rates_differ_less_between_groups_than_without_the_constraint(rng):
 
 
 def test_several_traits_form_groups_together_and_a_missing_one_is_refused(rng, monkeypatch):
-    x, y, trait = sample(rng)
+    x, y, attribute = sample(rng)
     other = rng.integers(0, 2, len(y))
     together, by_hand = (
         ReductionsClassifier(max_iter=10, random_state=0).fit(x, y, protected=given)
-        for given in (np.stack([trait, other], axis=1), 2 * trait + other)
+        for given in (np.stack([attribute, other], axis=1), 2 * attribute + other)
     )
     np.testing.assert_array_equal(together.predict_proba(x), by_hand.predict_proba(x))
-    holes = trait.astype(object)
+    holes = attribute.astype(object)
     holes[:7] = None
-    with pytest.raises(InvalidData, match="'trait' is missing for 7 people"):
-        ReductionsClassifier().fit(x, y, protected={"trait": holes})
+    with pytest.raises(InvalidData, match="'attribute' is missing for 7 people"):
+        ReductionsClassifier().fit(x, y, protected={"attribute": holes})
     monkeypatch.setitem(sys.modules, "fairlearn.reductions", None)
     with pytest.raises(MissingExtra, match=r"pip install 'likewise\[fairlearn\]'"):
-        ReductionsClassifier().fit(x, y, protected=trait)
+        ReductionsClassifier().fit(x, y, protected=attribute)

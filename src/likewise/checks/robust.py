@@ -132,7 +132,7 @@ def robust_fairness(
     rises = totals((loss - high * cost).max(axis=1) - loss[:, 0])
     weights = totals(np.ones(len(row)))
     plain = weight is None and cluster is None
-    estimate = ratio_of_sums(RatioSums.of(rises, weights), len(loss))
+    estimate = ratio_of_sums(RatioSums.from_units(rises, weights), len(loss))
     estimate = dataclasses.replace(
         estimate,
         value=high * epsilon + estimate.value,

@@ -104,7 +104,7 @@ def _people(
         raw = bool(settings.model.columns) or wants_columns(opened, columns.output)
         people = read(paths, raw=raw, **reading)
         attributes = tuple(people.protected)
-        adapted, *_ = adapt(opened, people, traits=attributes, columns=settings.model.columns)
+        adapted, *_ = adapt(opened, people, attributes=attributes, columns=settings.model.columns)
         seen = as_seen(adapted, people)
         own = seen.originals  # others must see people by it, too
         return seen, {} if own is None else {"encoder": own.to_json()}

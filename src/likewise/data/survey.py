@@ -37,7 +37,7 @@ class Survey:
         among all rows of the source.
     labels
         How often each label occurs; of more than 10 000 different ones, the first 10 001.
-    traits
+    attributes
         By protected attribute, how often each value occurs.
     weights
         Smallest and largest weight; infinities without weights.
@@ -55,7 +55,7 @@ class Survey:
     sample: AuditData
     places: Int[np.ndarray, " m"]
     labels: Counter[Any]
-    traits: Mapping[str, Counter[Any]]
+    attributes: Mapping[str, Counter[Any]]
     weights: tuple[float, float]
     dropped: Counter[str]
     left_out: Int[np.ndarray, " g"]
@@ -81,7 +81,7 @@ class Survey:
             sample=dataclasses.replace(people.take(chosen), dropped={}),
             places=places[chosen],
             labels=_labels(_counts(people.y)),
-            traits={n: _levels(c[~missing(c)]) for n, c in people.protected.items()},
+            attributes={n: _levels(c[~missing(c)]) for n, c in people.protected.items()},
             weights=weights,
             dropped=Counter(people.dropped),
             left_out=np.delete(np.arange(rows.start, rows.stop), places - rows.start),
@@ -97,8 +97,9 @@ class Survey:
             sample=joined([self.sample, other.sample]).take(np.argsort(places)),
             places=np.sort(places),
             labels=_labels(self.labels + other.labels),
-            traits={
-                name: _in_order(self.traits[name] + other.traits[name]) for name in self.traits
+            attributes={
+                name: _in_order(self.attributes[name] + other.attributes[name])
+                for name in self.attributes
             },
             weights=(
                 min(self.weights[0], other.weights[0]),
@@ -119,7 +120,7 @@ class Survey:
     @property
     def gaps(self) -> dict[str, int]:
         """How many people miss each protected attribute."""
-        return {name: self.n - known.total() for name, known in self.traits.items()}
+        return {name: self.n - known.total() for name, known in self.attributes.items()}
 
     @property
     def repeated(self) -> int:

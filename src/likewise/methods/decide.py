@@ -235,7 +235,7 @@ def by_group(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
         each = alpha / len(groups)
         found.append(
             GroupRecord(
-                attribute=members[k].trait,
+                attribute=members[k].attribute,
                 group=members[k].name,
                 n=own.n,
                 estimate=estimate.value,

@@ -22,7 +22,7 @@ Swap = tuple[tuple[int, ...] | str, Any]
 """Features and rows of values to put there; or an original column and its values."""
 
 MAX_COMBINATIONS = 1000  # combinations of protected values that are tried for each person, at most
-QUANTILES = 11  # values that stand for a numeric trait with many more: its quantiles
+QUANTILES = 11  # values that stand for a numeric attribute with many more: its quantiles
 
 NO_TABLE = "To swap a protected column of a pipeline, its table is needed."
 NOTHING_TO_SWAP = (
@@ -36,15 +36,16 @@ NOTHING_TO_SWAP = (
 class Flip(UnfairMap):
     """Attribute flipping: each person gets every other protected value, and the worst counts.
 
-    All classes of every trait are tried, in all combinations, and everything else about the person
-    stays. This asks less than a fair metric does: what goes along with the trait is not changed.
+    All classes of every attribute are tried, in all combinations, and everything else about the
+    person stays. This asks less than a fair metric does: what goes along with the attribute is not
+    changed.
 
-    *Validity.* Which values are tried is fixed by the traits, not by the people audited.
+    *Validity.* Which values are tried is fixed by the attributes, not by the people audited.
 
     Parameters
     ----------
-    traits
-        The traits that are swapped; by default all protected ones that the model reads.
+    attributes
+        The attributes that are swapped; by default all protected ones that the model reads.
     values
         The values that are tried, which an audit finds among its people (`learned`).
     """
@@ -58,12 +59,12 @@ class Flip(UnfairMap):
     goes_by_metric: ClassVar[bool] = False
     derived: ClassVar[tuple[str, ...]] = ("values",)
 
-    traits: tuple[str, ...] | None = None
+    attributes: tuple[str, ...] | None = None
     values: tuple[Swap, ...] | None = None
 
     @override
     def learned(
-        self, people: AuditData, front: Front | None, traits: Mapping[str, Collection[Any]]
+        self, people: AuditData, front: Front | None, attributes: Mapping[str, Collection[Any]]
     ) -> "Flip":
         if self.values is not None:
             return self
@@ -71,16 +72,16 @@ class Flip(UnfairMap):
             raise InvalidData(NO_TABLE)
         known = [] if people.table is None else people.table.column_names
         values: dict[str, Swap] = {}
-        for name in people.protected if self.traits is None else self.traits:
+        for name in people.protected if self.attributes is None else self.attributes:
             if front is None:  # as they are or one-hot encoded
-                levels = sorted({str(value) for value in traits.get(name, ())})
+                levels = sorted({str(value) for value in attributes.get(name, ())})
                 columns = columns_of(people.features, name, levels)
                 if columns:
                     rows = np.unique(people.x[:, columns], axis=0)
                     if len(columns) == 1 and len(rows) > 2 * QUANTILES:
                         rows = rows[np.linspace(0, len(rows) - 1, QUANTILES).round().astype(int)]
                     values[name] = tuple(columns), rows
-                elif self.traits is not None:
+                elif self.attributes is not None:
                     hint = nearest(name, people.features)
                     raise InvalidSettings(
                         f"The model does not see {name!r}, so it cannot be swapped.{hint}"
@@ -89,7 +90,7 @@ class Flip(UnfairMap):
                 if name not in known:
                     hint = nearest(name, known)
                     raise InvalidSettings(f"The table has no column {name!r} to swap.{hint}")
-                values[name] = name, sorted(traits[name], key=lambda v: (str(type(v)), v))
+                values[name] = name, sorted(attributes[name], key=lambda v: (str(type(v)), v))
         if not values:
             raise InvalidSettings(NOTHING_TO_SWAP)
         total = math.prod(len(options) for _, options in values.values())

@@ -328,7 +328,7 @@ class Sample:
             directions = np.vstack([directions, axes(places, len(features))])
             labels.extend(f"{features[j]} (the attribute {name} itself)" for j in places)
         free = span(directions, SAME_DIRECTION)
-        reach = Ellipsoid.of(self.data.x[rows] @ free.T, weight)
+        reach = Ellipsoid.from_sample(self.data.x[rows] @ free.T, weight)
         return ProjectionMetric(
             free, features, directions=directions, labels=tuple(labels), reach=reach
         )
@@ -362,7 +362,7 @@ as well, and are other people."""
 def learn_metric(setup: Setup, model: Model, people: AuditData) -> ProjectionMetric:
     """Return the metric that is blind to what predicts the protected attributes of everyone."""
     known, session = setup.survey, setup.session
-    if not known.traits:
+    if not known.attributes:
         raise InvalidData(
             "Without a fair metric (--metric), name protected attributes to learn one from."
         )

@@ -149,7 +149,7 @@ class MatchedPairs(Method):
         classes = setup.classes(model)
         favourable = setup.favourable_place(model.card.task, classes)
         pool = _reference_sample(setup)
-        attributes = tuple(survey.traits)
+        attributes = tuple(survey.attributes)
         asked = table_model(model, people)
         check_columns(keep, attributes, people.table, pool.table, asked.columns)
         if model.front is None:
@@ -172,7 +172,7 @@ class MatchedPairs(Method):
                 performance.warn()
         groups = {}
         share = 1.0 if pool.positions is None else 1 - len(pool) / survey.n
-        for name, counts in survey.traits.items():
+        for name, counts in survey.attributes.items():
             found = groups_of(name, counts)
             sizes = tuple(round(share * count) for count in found.values())
             codes = group_codes(tuple(found), pool.people.protected[name])

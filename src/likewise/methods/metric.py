@@ -258,7 +258,7 @@ class ProjectionMetric(QuadraticForm):
         self, x: Rows, weight: Float[np.ndarray, " n"] | None = None
     ) -> "ProjectionMetric":
         """Return the metric with the plausible region of a sample, which holds 99 % of it."""
-        return dataclasses.replace(self, reach=Ellipsoid.of(x @ self.free.T, weight))
+        return dataclasses.replace(self, reach=Ellipsoid.from_sample(x @ self.free.T, weight))
 
     def __repr__(self) -> str:
         told = (self.free, ()) if self.directions is None else (self.directions, self.labels)

@@ -94,13 +94,15 @@ class PerturbProbe:
         rest = (outcomes,) if self.keeps_rows else ()
         levels = {
             name: known.codes(block.people.protected[name][rows])
-            for name, known in self.frame.traits.items()
+            for name, known in self.frame.attributes.items()
         }
-        stats = PerturbStats(Tally.of(outcomes, self.frame, levels), found.below_one, rows=rest)
+        stats = PerturbStats(
+            Tally.from_outcomes(outcomes, self.frame, levels), found.below_one, rows=rest
+        )
         if not self.detailed:
             return Measured(stats)
         groups = {
-            name: self.frame.traits[name].named(codes).to_numpy(zero_copy_only=False)
+            name: self.frame.attributes[name].named(codes).to_numpy(zero_copy_only=False)
             for name, codes in levels.items()
         }
         outcomes = dataclasses.replace(outcomes, groups=groups)

@@ -48,7 +48,7 @@ from likewise.run.executors import Threads, block_size, processors
 from likewise.settings import Settings
 from likewise.settings.choices import METHODS, METRICS, note
 from likewise.setup import Setup
-from likewise.stats.frame import Frame, TraitLevels
+from likewise.stats.frame import AttributeLevels, Frame
 from likewise.stats.ratio_test import RatioTest
 from likewise.stats.sums import QuantileSketch
 from likewise.stats.tally import Tally
@@ -151,7 +151,10 @@ class BoundPerturbation(BoundMethod):
             clustered=self.people.cluster is not None,
             cap=self.settings.cap,
             limit=self.limit,
-            traits={k: TraitLevels.of(counts) for k, counts in self.survey.traits.items()},
+            attributes={
+                k: AttributeLevels.from_counts(counts)
+                for k, counts in self.survey.attributes.items()
+            },
         )
 
     def probe(
@@ -355,7 +358,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     settings = settings.changed(method=note(METHODS, map).model_dump())
     if people.originals is None and people.encoder is None:
         warn_about_scales(people.x, people.features, getattr(map, "lam", math.nan))
-    map = map.learned(people, wrapped.front, survey.traits)
+    map = map.learned(people, wrapped.front, survey.attributes)
     map.bind(wrapped, metric)
     bound = BoundPerturbation(
         setup=dataclasses.replace(setup, settings=settings),

@@ -55,7 +55,7 @@ class Ellipsoid:
         object.__setattr__(self, "inverse", units / lengths)
 
     @classmethod
-    def of(
+    def from_sample(
         cls,
         coordinates: Float[np.ndarray, "n k"],
         weight: Float[np.ndarray, " n"] | None = None,

@@ -77,7 +77,7 @@ class UnfairMap(abc.ABC):
         """Check that this model and metric go with the map, and return the map for them."""
 
     def learned(
-        self, people: AuditData, front: Front | None, traits: Mapping[str, Collection[Any]]
+        self, people: AuditData, front: Front | None, attributes: Mapping[str, Collection[Any]]
     ) -> "UnfairMap":
         """Return the map with what it is to learn from the people it is about.
 
@@ -87,7 +87,7 @@ class UnfairMap(abc.ABC):
             Some of them at random, as the model sees them; everyone if there are few.
         front
             What turns original columns into features, for a pipeline.
-        traits
+        attributes
             The values of each protected attribute that occur among all.
         """
         return self

@@ -14,14 +14,14 @@ from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
 
-MISSING = "missing"  # the group of those whose trait is not known: counted, never left out
-MOST_LEVELS = 20  # of a trait with more levels the rarest are pooled
+MISSING = "missing"  # the group of those whose attribute is not known: counted, never left out
+MOST_LEVELS = 20  # of an attribute with more levels the rarest are pooled
 EXACT = 1e15  # whole numbers up to this are written out; beyond it floats no longer hold every one
 
 
 @dataclasses.dataclass(frozen=True)
-class TraitLevels:
-    """How the values of one trait are called; rare ones are pooled where there are too many.
+class AttributeLevels:
+    """How the values of one attribute are called; rare ones are pooled where there are too many.
 
     ``code`` is the level of every value that occurs (-1 is missing), and ``counts`` the people of
     each level.
@@ -32,8 +32,8 @@ class TraitLevels:
     counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, counts: Mapping[Any, int]) -> "TraitLevels":
-        """Name the levels of a trait by how often its values occur."""
+    def from_counts(cls, counts: Mapping[Any, int]) -> "AttributeLevels":
+        """Name the levels of an attribute by how often its values occur."""
         named = {value: str(value) for value in counts}
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts):
             named = numerals(counts)
@@ -51,7 +51,7 @@ class TraitLevels:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The levels, and last the group of those whose trait is missing."""
+        """The levels, and last the group of those whose attribute is missing."""
         return (*self.names, MISSING)
 
     def codes(self, column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
@@ -64,7 +64,7 @@ class TraitLevels:
         return table[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
 
     def named(self, codes: Int[np.ndarray, " n"]) -> Any:
-        """Return levels as an Arrow column of text, null where the trait is missing."""
+        """Return levels as an Arrow column of text, null where the attribute is missing."""
         indices = pa.array(codes, mask=codes < 0)
         names = pa.array(self.names, pa.string())
         return pa.DictionaryArray.from_arrays(indices, names).cast(pa.string())
@@ -96,10 +96,10 @@ class Frame:
     clustered: bool = False
     cap: float = 10.0
     limit: float = math.inf
-    traits: Mapping[str, TraitLevels] = dataclasses.field(default_factory=dict)
+    attributes: Mapping[str, AttributeLevels] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, outcomes: Outcomes, cap: float = 10.0) -> "Frame":
+    def from_outcomes(cls, outcomes: Outcomes, cap: float = 10.0) -> "Frame":
         """Return what the outcomes of everyone, in memory, say."""
         n = len(outcomes)
         if n < 2:
@@ -122,8 +122,8 @@ class Frame:
             clustered=outcomes.cluster is not None,
             cap=cap,
             limit=cap * float(each @ outcomes.loss_before) / float(each.sum()),
-            traits={
-                name: TraitLevels.of(Counter(values[~missing(values)].tolist()))
+            attributes={
+                name: AttributeLevels.from_counts(Counter(values[~missing(values)].tolist()))
                 for name, values in outcomes.groups.items()
             },
         )
@@ -136,12 +136,12 @@ class Frame:
     @property
     def shape(self) -> tuple[int, ...]:
         """How many groups, labels and decisions there are: what kinds of people are made of."""
-        groups = (len(known.groups) for known in self.traits.values())
+        groups = (len(known.groups) for known in self.attributes.values())
         return 1, *groups, *(() if self.regression else (self.classes,) * 3)
 
     def bare(self) -> "Frame":
         """Return the frame without groups, for people who are only tested."""
-        return dataclasses.replace(self, traits={})
+        return dataclasses.replace(self, attributes={})
 
 
 def _classes(outcomes: Outcomes) -> int:

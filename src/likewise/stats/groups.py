@@ -182,7 +182,7 @@ def group_metrics(tally: Tally, *, alpha: float = 0.05, positive: int = 1) -> Me
 
     found: Metrics = {}
     groups = groups_of(cells.kinds, tally.frame)
-    for trait, own_groups in itertools.groupby(groups, key=lambda group: group.trait):
+    for attribute, own_groups in itertools.groupby(groups, key=lambda group: group.attribute):
         shares = {
             group.name: {
                 "selection_rate": share(selected, group.members),
@@ -192,7 +192,7 @@ def group_metrics(tally: Tally, *, alpha: float = 0.05, positive: int = 1) -> Me
             for group in own_groups
         }
         rates = group_table(shares, alpha)
-        found |= {(name, trait, group): quantity for (name, group), quantity in rates.items()}
+        found |= {(name, attribute, group): quantity for (name, group), quantity in rates.items()}
     changed = share(before != after, np.ones_like(selected))
     found["decisions_changed", "", ""] = changed.wilson(alpha)
     return found

@@ -219,10 +219,10 @@ class RatioTest(abc.ABC):
     @final
     def evidence_of(self, outcomes: Outcomes) -> Evidence:
         """Return what the outcomes in memory say."""
-        frame = Frame.of(outcomes, getattr(self, "cap", 10.0)).bare()
+        frame = Frame.from_outcomes(outcomes, getattr(self, "cap", 10.0)).bare()
         if self.task == "regression":
             frame = dataclasses.replace(frame, task=self.task)
-        return self.evidence(Tally.of(outcomes, frame))
+        return self.evidence(Tally.from_outcomes(outcomes, frame))
 
     @final
     def __call__(self, outcomes: Outcomes) -> TestRecord:

@@ -69,7 +69,9 @@ class RatioSums(Additive):
     sums: Float[np.ndarray, "10"]
 
     @classmethod
-    def of(cls, after: Shaped[np.ndarray, " g"], before: Shaped[np.ndarray, " g"]) -> "RatioSums":
+    def from_units(
+        cls, after: Shaped[np.ndarray, " g"], before: Shaped[np.ndarray, " g"]
+    ) -> "RatioSums":
         """Sum up the (weighted) errors or losses of each unit, after and before."""
         return cls(np.array([product.sum() for product in power_products(after, before)]))
 
@@ -160,7 +162,7 @@ class QuantileSketch:
     greatest: float = -np.inf
 
     @classmethod
-    def of(cls, values: Float[np.ndarray, " n"]) -> "QuantileSketch":
+    def from_values(cls, values: Float[np.ndarray, " n"]) -> "QuantileSketch":
         """Count some positive, finite numbers."""
         if not len(values):
             return cls(0, np.zeros(0, dtype=np.int64))

@@ -44,7 +44,7 @@ What = Literal["loss", "held", "error"]
 class Group(NamedTuple):
     """A level of a protected attribute, and which kinds belong to it."""
 
-    trait: str
+    attribute: str
     name: str
     members: Bool[np.ndarray, " k"]
 
@@ -64,8 +64,8 @@ def groups_of(kinds: Int[np.ndarray, " k"], frame: Frame) -> tuple[Group, ...]:
             return name == MISSING, 0.0, name
 
     return tuple(
-        Group(trait, known.groups[k], place == k)
-        for (trait, known), place in zip(frame.traits.items(), places, strict=False)
+        Group(attribute, known.groups[k], place == k)
+        for (attribute, known), place in zip(frame.attributes.items(), places, strict=False)
         for k in sorted(set(place.tolist()), key=lambda k: order(known.groups[k]))
     )
 
@@ -96,8 +96,8 @@ def compared_losses(
     everyone's level by attribute, -1 if missing; from the names in ``block`` unless given.
     """
     columns = [np.zeros(len(block), dtype=np.int64)]
-    for trait, known in frame.traits.items():
-        own = known.codes(block.groups[trait]) if levels is None else levels[trait]
+    for attribute, known in frame.attributes.items():
+        own = known.codes(block.groups[attribute]) if levels is None else levels[attribute]
         columns.append(own % len(known.groups))  # -1 is missing: the last of them
     if not frame.regression:
         columns += [block.y, block.decision_before, block.decision_after]
@@ -136,7 +136,7 @@ class CellSums:
     wanted: int
 
     @classmethod
-    def of(cls, seen: ComparedLosses, n: int) -> "CellSums":
+    def from_losses(cls, seen: ComparedLosses, n: int) -> "CellSums":
         """Summarise a block of n people in all."""
         kind, weight = seen.kind, seen.weight
         columns = [np.ones(len(kind)), weight, weight**2, weight**2 * weight, seen.undefined]
@@ -187,7 +187,9 @@ class ClusterTotals:
     parts: tuple[Columns, ...] = ()
 
     @classmethod
-    def of(cls, cluster: Shaped[np.ndarray, " n"], seen: ComparedLosses) -> "ClusterTotals":
+    def from_losses(
+        cls, cluster: Shaped[np.ndarray, " n"], seen: ComparedLosses
+    ) -> "ClusterTotals":
         """Add up a block of people by cluster and kind."""
         columns = {"cluster": cluster, "kind": seen.kind, "count": np.ones(len(cluster))}
         weighted = {name: getattr(seen, name) * seen.weight for name in ("before", "after", "held")}
@@ -260,24 +262,24 @@ class Tally(Additive):
     spread: QuantileSketch
 
     @classmethod
-    def of(
+    def from_outcomes(
         cls,
         block: Outcomes,
         frame: Frame | None = None,
         levels: Mapping[str, Int[np.ndarray, " n"]] | None = None,
     ) -> "Tally":
         """Summarise a block of people; one that says nothing about a frame is all there is."""
-        frame = frame or Frame.of(block)
+        frame = frame or Frame.from_outcomes(block)
         seen, ratio, clusters = compared_losses(block, frame, levels), block.ratio, ClusterTotals()
         if frame.clustered and block.cluster is not None and len(block):
-            clusters = ClusterTotals.of(block.cluster, seen)
+            clusters = ClusterTotals.from_losses(block.cluster, seen)
         return cls(
             frame=frame,
-            cells=CellSums.of(seen, frame.n),
+            cells=CellSums.from_losses(seen, frame.n),
             clusters=clusters,
             status=block.counts(),
             fair_distance=float(block.fair_distance.sum()),
-            spread=QuantileSketch.of(ratio[np.isfinite(ratio) & (ratio > 0)]),
+            spread=QuantileSketch.from_values(ratio[np.isfinite(ratio) & (ratio > 0)]),
         )
 
     @property
@@ -369,7 +371,7 @@ class Sample:
     def sums(self, what: What = "loss") -> RatioSums:
         """Return power sums after and before over independent units: people, or clusters."""
         if self.clusters is not None:
-            return RatioSums.of(*self._by_cluster(what))
+            return RatioSums.from_units(*self._by_cluster(what))
         if what != "error":
             return RatioSums(self._sums[:, LOSS if what == "loss" else HELD].sum(axis=0))
         before, after = self._wrong
@@ -423,7 +425,7 @@ class Sample:
             after, before = self._by_cluster("loss")
             largest = max(1.0, float((after / before).max()))
         weight = np.array([sums.before / sums.units])
-        one = RatioSums.of((1 + ONE_MORE * (largest - 1)) * weight, weight)
+        one = RatioSums.from_units((1 + ONE_MORE * (largest - 1)) * weight, weight)
         return self._estimate("loss", sums + one)
 
     @functools.cached_property
