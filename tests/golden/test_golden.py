@@ -46,7 +46,8 @@ def audited(model: Any, people: Any, metric: Any, case: Mapping[str, Any]) -> Re
     }
     settings = likewise.Settings.model_validate({**case["settings"], "columns": columns})
     if not isinstance(people, list):  # arrays, which are taken as they are; paths are streamed
-        names = [name for name in people if name not in _roles(case)]
+        roles = {case["label"], *case["protected"], case.get("weights"), case.get("clusters")}
+        names = [name for name in people if name not in roles]
         people = AuditData.from_arrays(
             np.column_stack([people[name] for name in names]),
             people[case["label"]],
@@ -83,10 +84,6 @@ def numbers(record: Record) -> dict[str, Any]:
     }
     error = 0.0 if record.numerical_error is None else record.numerical_error.error_bound
     return {"tests": tests, "groups": groups, "rows": dict(record.rows), "error": error}
-
-
-def _roles(case: Mapping[str, Any]) -> set[str]:
-    return {case["label"], *case["protected"], case.get("weights"), case.get("clusters")}
 
 
 def recomputed(name: str) -> tuple[dict[str, Any], dict[str, Any]]:

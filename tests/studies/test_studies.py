@@ -131,10 +131,7 @@ class NotInstalled(EntryPoint):
     ("found", "sentence"),
     [
         ((), "The paper's studies are not installed here."),
-        (
-            (NotInstalled("paper", "x:y", "likewise.studies"),),
-            "The paper's studies need matplotlib",
-        ),
+        ((NotInstalled("paper", "x:y", "likewise.studies"),), "paper's studies need matplotlib"),
     ],
 )
 def test_studies_that_are_not_installed_are_one_sentence(found, sentence, monkeypatch, tmp_path):
