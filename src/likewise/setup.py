@@ -213,9 +213,7 @@ def prepare(
             raise
         source, survey = gappy, session.survey(gappy, *how)
     check_count(survey.n, source.n_rows)
-    # From now on, rows that are not those of the survey any more are refused.
-    source = dataclasses.replace(source, expected=survey.chunks)
-    loss = None if loss is None else as_loss(loss, trust=trust)
+    source, loss = source.knowing(survey), None if loss is None else as_loss(loss, trust=trust)
     return Setup(
         model, opened, source, survey, settings, session, pool, metric, method, loss, trust
     )

@@ -32,7 +32,7 @@ from likewise.data.columns import (
 )
 from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
-from likewise.data.survey import READ_ROWS, cut
+from likewise.data.survey import READ_ROWS, Survey, cut
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.fingerprints import CHUNK_ROWS, hash_json, row_hashes
 from likewise.settings import Csv
@@ -140,6 +140,10 @@ class Source(abc.ABC):
         One in memory is written to ``folder`` for it, where every worker must find it.
         """
         return self
+
+    def knowing(self, survey: Survey) -> "Source":
+        """Return the source that refuses rows that are not those of the survey any more."""
+        return dataclasses.replace(self, expected=survey.chunks)
 
     def unchanged(self, rows: range) -> tuple[AuditData, Int[np.ndarray, " n"]]:
         """Return what `rows` does, for whole chunks, unless they have changed since the survey."""
