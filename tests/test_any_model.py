@@ -147,6 +147,7 @@ def in_memory(parts, estimators):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "spec"),
     [

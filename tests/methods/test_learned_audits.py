@@ -59,6 +59,7 @@ def test_the_same_people_are_recognised_in_any_order_and_without_a_row(world, tm
     assert not refits(model, dataclasses.replace(people, x=people.x + 0.01), metric)[0]
 
 
+@pytest.mark.slow
 def test_bounds_know_no_seed_and_are_never_narrower_than_with_the_metric_fixed(world):
     model, people, metric = world
     one, other = (audit(model, people, seed=seed) for seed in (0, 1))

@@ -112,6 +112,7 @@ def test_many_rows_are_asked_about_in_parts(tmp_path, monkeypatch):
     assert found[:, 0] == pytest.approx(model.predict_proba(x)[:, 1], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_one_changed_byte_in_a_catboost_file_is_a_sentence(tmp_path):
     choices = {"iterations": 3, "depth": 2, "verbose": 0, "allow_writing_files": False}
     trees = catboost.CatBoostClassifier(**choices, random_seed=0, thread_count=1)

@@ -169,6 +169,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_graph_that_cannot_be_read_is_one_sentence(what, opened):
     make, words = REFUSED[what]

@@ -150,6 +150,7 @@ def of_plain_network(frame):
     return likewise.audit(plain(), people, metric=METRIC, settings=CHOICES[True]).outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ZOO)
 def test_every_form_of_a_network_gives_the_same_numbers(kind, frame, of_plain_network, tmp_path):
     given = ZOO[kind](tmp_path)

@@ -27,6 +27,7 @@ def logistic(theta, bias=0.3):
     return as_model(linear)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", [0.1, 1.0, 5.0, 40.0])
 @pytest.mark.parametrize("solver", ["rk4", "exponential", "exponential_euler"])
 def test_free_only_logistic_flows_follow_the_closed_form(time, solver, rng):

